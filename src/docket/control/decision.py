@@ -1,0 +1,50 @@
+"""The decision on one call: admitted with a hold, or refused with a reason. Values only.
+
+A refusal charges nothing and counts for nothing; an admission is a reservation that is settled or released exactly
+once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Hold
+from docket.ledger.usage import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why a call is not forwarded. ``retry_after`` (seconds, rounded up) is present exactly when it is temporary."""
+
+    code: str
+    """The cap or rule: ``max_usd``, ``model_denied``, ``unpriced``, ``unmetered_endpoint``, ``breaker_open``, ..."""
+    message: str
+    retry_after: int | None = None
+    limit: str | None = None
+    observed: str | None = None
+    estimated: bool = False
+    """Whether ``retry_after`` is docket's guess."""
+
+    @property
+    def final(self) -> bool:
+        return self.retry_after is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """A reservation for one call."""
+
+    call: CallNumber
+    hold: Hold
+    waited_us: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What became of an admission: its priced bill, and the cap events that booking it caused (at most one a cap)."""
+
+    usage: Usage
+    model: str
+    tier: str
+    warnings: tuple[CapWarning, ...] = ()
+    breaches: tuple[CapExceeded, ...] = ()

@@ -1,0 +1,427 @@
+"""The facts that a ledger records: one frozen dataclass per fact, a closed union.
+
+A dataclass field is the public member of the same name in ``data``; ``None`` means absent. ``private`` holds the
+members that may be withheld. Nothing here knows about sequence numbers, times or hashes: the writer gives those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, NewType, TypeAlias
+
+from docket.ledger.usage import Usage
+from docket.primitives.canonical import Json, JsonObject
+from docket.primitives.money import Usd
+
+CallNumber = NewType("CallNumber", int)
+"""1, 2, 3, ... without gaps over a whole run, in the order of the events that introduce them."""
+By = Literal["boundary", "supervisor", "agent", "doctor"]
+"""Who asserts an event."""
+Outcome = Literal["completed", "failed", "breached", "interrupted", "lost"]
+Private: TypeAlias = "Mapping[str, Json]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """What every event has."""
+
+    type: ClassVar[str]
+    by: By = "supervisor"
+    private: Private = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continues:
+    """Where a later session takes up the ledger: the size before it, the root at that size, the hash before it."""
+
+    size: int
+    root: str
+    head: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStart(Fact):
+    """A supervisor took the ledger. Private: argv, cwd, host, label, environment names, adaptations."""
+
+    type: ClassVar[str] = "session.start"
+    docket: str
+    session: int
+    run_key: str
+    policy: str
+    prices: str
+    tool: JsonObject
+    platform: JsonObject
+    endorsement: JsonObject | None = None
+    continues: Continues | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEnd(Fact):
+    """The last event of a session; its members are byte-equal to the receipt's."""
+
+    type: ClassVar[str] = "session.end"
+    outcome: Outcome
+    exit: JsonObject
+    totals: JsonObject
+    usage_tree: JsonObject
+    ops: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyApplied(Fact):
+    """The effective policy. Private: source paths, overriding flags."""
+
+    type: ClassVar[str] = "policy.applied"
+    policy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyViolation(Fact):
+    """Something happened that the policy or the format forbids and docket could not prevent."""
+
+    type: ClassVar[str] = "policy.violation"
+    rule: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapWarning(Fact):
+    """Booked use of a cap passed ``warn_at``. Amounts are decimal strings (USD) or integers in decimal spelling."""
+
+    type: ClassVar[str] = "cap.warning"
+    cap: str
+    limit: str
+    observed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapExceeded(Fact):
+    """Booked use reached a cap."""
+
+    type: ClassVar[str] = "cap.exceeded"
+    cap: str
+    limit: str
+    observed: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """What a reservation keeps; ``usd`` is absent where the model has no price."""
+
+    tokens: int
+    usd: Usd | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest(Fact):
+    """A call was admitted and is about to be sent upstream. Private: target, request_sha256, body."""
+
+    type: ClassVar[str] = "model.request"
+    by: By = "boundary"
+    call: CallNumber
+    upstream: str
+    provider: str
+    protocol: str
+    endpoint: str
+    model: str
+    stream: bool
+    bytes: int
+    hold: Hold
+    waited_us: int
+    max_output: int | None = None
+    amended: bool | None = None
+    retry_count: int | None = None
+    of: CallNumber | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ModelEnd(Fact):
+    by: By = "boundary"
+    call: CallNumber
+    status: int | None
+    reason: str
+    provider: str
+    model: str
+    tier: str
+    finish: str | None = None
+    provider_request_id: str | None = None
+    bytes: int | None = None
+    first_byte_us: int | None = None
+    duration_us: int | None = None
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelResponse(_ModelEnd):
+    """The provider answered: ``complete``, ``incomplete`` (its limit), ``unterminated`` (content, no terminator).
+
+    Private: response_sha256, body.
+    """
+
+    type: ClassVar[str] = "model.response"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelError(_ModelEnd):
+    """The call ended badly: connect, timeout, status, truncated, error-event, client-gone, stale, lost.
+
+    Private: response_sha256, body, detail.
+    """
+
+    type: ClassVar[str] = "model.error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDenied(Fact):
+    """``count`` calls were refused and never forwarded; a refused call gets no number."""
+
+    type: ClassVar[str] = "model.denied"
+    by: By = "boundary"
+    code: str
+    final: bool
+    count: int = 1
+    retry_after: int | None = None
+    upstream: str | None = None
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelCacheHit(Fact):
+    """A call was answered from a whole earlier answer of this run, ``origin``."""
+
+    type: ClassVar[str] = "model.cache_hit"
+    by: By = "boundary"
+    call: CallNumber
+    origin: CallNumber
+    saved_usd: Usd | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall(Fact):
+    """The agent says that it called a tool. Private: whatever it said."""
+
+    type: ClassVar[str] = "tool.call"
+    by: By = "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult(Fact):
+    """The agent says what a tool returned. Private: whatever it said."""
+
+    type: ClassVar[str] = "tool.result"
+    by: By = "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note(Fact):
+    """A remark. Private: text."""
+
+    type: ClassVar[str] = "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FsSnapshot(Fact):
+    """The watched tree was read: ``when`` is before or after. Private: root, uncovered."""
+
+    type: ClassVar[str] = "fs.snapshot"
+    when: str
+    files: int
+    bytes: int
+    root_sha256: str
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FsChange(Fact):
+    """One path changed during the run. Private: path, and digests, modes and kinds before and after."""
+
+    type: ClassVar[str] = "fs.change"
+    change: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcSpawn(Fact):
+    """The agent was started. Private: argv."""
+
+    type: ClassVar[str] = "proc.spawn"
+    pid: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcExit(Fact):
+    """The agent itself ended: exactly one of ``code`` and ``signal``."""
+
+    type: ClassVar[str] = "proc.exit"
+    code: int | None = None
+    signal: int | None = None
+    core_dumped: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcOrphan(Fact):
+    """A descendant outlived the agent. ``ended`` says how: exited, terminated, killed, survived. Private: command."""
+
+    type: ClassVar[str] = "proc.orphan"
+    pid: int
+    ended: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forwarded(Fact):
+    """A request that is no model call was forwarded. ``endpoint_class`` is free, unmetered or unknown.
+
+    Private: target, detail.
+    """
+
+    type: ClassVar[str] = "x-docket.forwarded"
+    by: By = "boundary"
+    upstream: str
+    method: str
+    endpoint: str
+    endpoint_class: str
+    status: int | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unauthorized(Fact):
+    """``count`` requests came without the run's token."""
+
+    type: ClassVar[str] = "x-docket.unauthorized"
+    by: By = "boundary"
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerOpen(Fact):
+    type: ClassVar[str] = "x-docket.breaker-open"
+    by: By = "boundary"
+    upstream: str
+    reason: str
+    failures: int
+    cooldown_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerHalfOpen(Fact):
+    type: ClassVar[str] = "x-docket.breaker-half-open"
+    by: By = "boundary"
+    upstream: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerClosed(Fact):
+    type: ClassVar[str] = "x-docket.breaker-closed"
+    by: By = "boundary"
+    upstream: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimited(Fact):
+    """State of the limiter when it refused; the refusal itself is counted by ``model.denied``."""
+
+    type: ClassVar[str] = "x-docket.rate-limited"
+    by: By = "boundary"
+    limit: str
+    retry_after: int
+    state: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultInjected(Fact):
+    """A drill injected a fault on purpose."""
+
+    type: ClassVar[str] = "x-docket.fault-injected"
+    by: By = "boundary"
+    fault: str
+    call: CallNumber | None = None
+    detail: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerGap(Fact):
+    """Events that could not be written while the disk refused: ``lost`` is ``{count, types, tokens, cost_usd}``."""
+
+    type: ClassVar[str] = "x-docket.ledger-gap"
+    lost: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRecovered(Fact):
+    """A torn tail was moved to a sidecar before this event was appended."""
+
+    type: ClassVar[str] = "x-docket.ledger-recovered"
+    by: By = "doctor"
+    offset: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStep(Fact):
+    """The wall clock moved against the monotonic one."""
+
+    type: ClassVar[str] = "x-docket.clock-step"
+    step_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackApplied(Fact):
+    """The tree was restored. Private: the outcome per path."""
+
+    type: ClassVar[str] = "x-docket.rollback-applied"
+    restored: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackRefused(Fact):
+    type: ClassVar[str] = "x-docket.rollback-refused"
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other(Fact):
+    """An event of a type that this version does not know: kept as it stands."""
+
+    type: ClassVar[str] = ""
+    name: str
+    data: JsonObject
+
+
+Event: TypeAlias = (
+    SessionStart
+    | SessionEnd
+    | PolicyApplied
+    | PolicyViolation
+    | CapWarning
+    | CapExceeded
+    | ModelRequest
+    | ModelResponse
+    | ModelError
+    | ModelDenied
+    | ModelCacheHit
+    | ToolCall
+    | ToolResult
+    | Note
+    | FsSnapshot
+    | FsChange
+    | ProcSpawn
+    | ProcExit
+    | ProcOrphan
+    | Forwarded
+    | Unauthorized
+    | BreakerOpen
+    | BreakerHalfOpen
+    | BreakerClosed
+    | RateLimited
+    | FaultInjected
+    | LedgerGap
+    | LedgerRecovered
+    | ClockStep
+    | RollbackApplied
+    | RollbackRefused
+    | Other
+)

@@ -1,0 +1,101 @@
+"""Canonical JSON: RFC 8785 on the strict subset of the evidence format (section 1).
+
+Owns the one encoder and the one strict decoder of hashed documents. Invariant: ``encode(decode(line)) == line`` in
+bytes, so a hash over the canonical bytes is a hash over what is stored. Numbers are integers with |n| <= 2**53-1;
+strings hold Unicode scalar values; member names are 1 to 128 characters of U+0020 to U+007E; nothing stands deeper
+than ``MAX_DEPTH``.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import orjson
+
+from docket.errors import FormatError
+
+Json: TypeAlias = "bool | int | str | list[Json] | dict[str, Json] | None"
+JsonObject: TypeAlias = "dict[str, Json]"
+
+MAX_INT = 2**53 - 1
+"""The largest integer that every JSON library keeps exactly (RFC 8785 section 3.2.2.3)."""
+MAX_DEPTH = 32
+"""The deepest level at which an object or array may stand, the top-level value being at 1: bounds recursion."""
+MAX_NAME = 128
+"""Longest member name, in characters."""
+
+_OPTIONS = orjson.OPT_SORT_KEYS
+
+
+def encode(value: Json) -> bytes:
+    """Canonical bytes of ``value``, without a line feed.
+
+    Raises FormatError where the value has no canonical form.
+    """
+    check(value)
+    try:
+        return orjson.dumps(value, option=_OPTIONS)
+    except orjson.JSONEncodeError as error:
+        raise FormatError(f"no canonical form: {error}") from error
+
+
+def decode(line: bytes) -> Json:
+    """The value whose canonical bytes are exactly ``line`` (no line feed).
+
+    Raises FormatError for anything else: BOM, duplicate names, floats, NaN, white space, trailing bytes, bad UTF-8.
+    """
+    try:
+        value: Json = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise FormatError(f"not JSON: {error.msg}", where=f"byte {error.pos}") from error
+    if encode(value) != line:
+        raise FormatError("not in canonical form")
+    return value
+
+
+def decode_object(line: bytes) -> JsonObject:
+    """As ``decode``, for a document that must be an object."""
+    value = decode(line)
+    if not isinstance(value, dict):
+        raise FormatError("not an object")
+    return value
+
+
+def check(value: Json, depth: int = 1) -> None:
+    """Raise FormatError where ``value`` breaks a rule of the subset that an encoder does not enforce."""
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return
+    if kind is int:
+        if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
+            raise FormatError("integer beyond 2^53-1")
+        return
+    if kind is dict:
+        if depth > MAX_DEPTH:
+            raise FormatError(f"nested deeper than {MAX_DEPTH}")
+        for name, member in value.items():  # type: ignore[union-attr]
+            if not _is_name(name):
+                raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
+            if type(member) is not str:
+                check(member, depth + 1)
+        return
+    if kind is list:
+        if depth > MAX_DEPTH:
+            raise FormatError(f"nested deeper than {MAX_DEPTH}")
+        for member in value:  # type: ignore[union-attr]
+            check(member, depth + 1)
+        return
+    raise FormatError(f"{kind.__name__} is not a value of the format")
+
+
+def is_canonical(value: object) -> bool:
+    """Whether ``value`` has a canonical form: what the agent supplied may have none and is then kept as bytes."""
+    try:
+        encode(value)  # type: ignore[arg-type]
+    except (FormatError, RecursionError):
+        return False
+    return True
+
+
+def _is_name(name: object) -> bool:
+    return type(name) is str and 1 <= len(name) <= MAX_NAME and name.isascii() and name.isprintable()

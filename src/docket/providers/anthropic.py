@@ -1,0 +1,1 @@
+"""Anthropic Messages: endpoints, requests and answers (POST /v1/messages)."""

@@ -1,0 +1,1 @@
+"""OpenAI Chat Completions: endpoints, requests and answers (POST /v1/chat/completions)."""
