@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Hold
+from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Event, Hold
 from docket.ledger.usage import Usage
 
 
@@ -24,6 +24,8 @@ class Refused:
     observed: str | None = None
     estimated: bool = False
     """Whether ``retry_after`` is docket's guess."""
+    events: tuple[Event, ...] = ()
+    """What is recorded beside the ``model.denied`` event: the limiter's state."""
 
     @property
     def final(self) -> bool:
@@ -37,6 +39,8 @@ class Admitted:
     call: CallNumber
     hold: Hold
     waited_us: int = 0
+    events: tuple[Event, ...] = ()
+    """What is recorded before the ``model.request`` event: the breaker's step to half-open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +52,5 @@ class Settlement:
     tier: str
     warnings: tuple[CapWarning, ...] = ()
     breaches: tuple[CapExceeded, ...] = ()
+    events: tuple[Event, ...] = ()
+    """What is recorded after the call's end event: the breaker's transitions."""

@@ -14,3 +14,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def timestamp(unix_us: int) -> str:
     """RFC 3339 in UTC with microseconds, for example ``2026-11-30T12:00:00.000000Z``."""
     return (_EPOCH + timedelta(microseconds=unix_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def whole_seconds(wait_us: int) -> int:
+    """``wait_us`` in whole seconds, rounded up and at least 1: what ``Retry-After`` says (RFC 9110 10.2.3)."""
+    return max(1, -(-wait_us // 1_000_000))

@@ -51,6 +51,8 @@ class Call:
     previous: str | None = None
     """The provider's id of the answer that this request continues."""
     retry_count: int | None = None
+    credential: str | None = None
+    """Fingerprint of the credential under a key of the run: in memory only, never written, never a label."""
 
 
 Terminal = Literal["complete", "incomplete", "error", "truncated", "unterminated"]
