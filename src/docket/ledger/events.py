@@ -29,6 +29,8 @@ class Fact:
     type: ClassVar[str]
     by: By = "supervisor"
     private: Private = field(default_factory=dict)
+    unknown: Mapping[str, Json] = field(default_factory=dict)
+    """Members of ``data`` that a newer version wrote; they go back as they stood."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

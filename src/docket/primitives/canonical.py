@@ -27,12 +27,12 @@ MAX_NAME = 128
 _OPTIONS = orjson.OPT_SORT_KEYS
 
 
-def encode(value: Json) -> bytes:
-    """Canonical bytes of ``value``, without a line feed.
+def encode(value: Json, depth: int = 1) -> bytes:
+    """Canonical bytes of ``value``, without a line feed; ``depth`` is the level at which it will stand.
 
     Raises FormatError where the value has no canonical form.
     """
-    check(value)
+    check(value, depth)
     try:
         return orjson.dumps(value, option=_OPTIONS)
     except orjson.JSONEncodeError as error:

@@ -8,12 +8,12 @@ from typing import NewType
 Instant = NewType("Instant", int)
 """Microseconds on a monotonic clock; only differences mean something."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 
 def timestamp(unix_us: int) -> str:
     """RFC 3339 in UTC with microseconds, for example ``2026-11-30T12:00:00.000000Z``."""
-    return (_EPOCH + timedelta(microseconds=unix_us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return (_EPOCH + timedelta(microseconds=unix_us)).isoformat(timespec="microseconds") + "Z"
 
 
 def whole_seconds(wait_us: int) -> int:

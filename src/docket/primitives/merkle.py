@@ -7,6 +7,7 @@ leaf as later leaves arrive, so that no list of leaves is ever kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from docket.primitives.digest import node_hash, sha256
 
@@ -25,7 +26,7 @@ class Frontier:
         self._proofs: list[ProofBuilder] = []
 
     def append(self, leaf: bytes) -> None:
-        """Add the 32-byte hash of the next leaf."""
+        """Add the 32-byte hash ``leaf`` of the next leaf."""
         count, right = 1, leaf
         self.size += 1
         while self._stack and self._stack[-1][0] == count:
@@ -52,6 +53,18 @@ class Frontier:
         self._proofs.append(proof)
         self.append(leaf)
         return proof
+
+    def mark(self) -> Mark:
+        """This state, to come back to if the leaves appended next do not last."""
+        return Mark(self.size, tuple(self._stack), tuple((proof, len(proof.hashes)) for proof in self._proofs))
+
+    def reset(self, mark: Mark) -> None:
+        """Forget every leaf, and every watch, since ``mark``."""
+        self.size = mark.size
+        self._stack = list(mark.stack)
+        self._proofs = [proof for proof, _ in mark.proofs]
+        for proof, length in mark.proofs:
+            del proof.hashes[length:]
 
     def proof(self, builder: ProofBuilder) -> list[bytes]:
         """The inclusion proof of ``builder``'s leaf in the tree of the present size (RFC 9162 section 2.1.3.1)."""
@@ -89,6 +102,15 @@ class ProofBuilder:
             self.hashes.append(right)
         elif start + count <= self.index < start + 2 * count:
             self.hashes.append(left)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state of a Frontier; the proofs that it had grown then, by their length."""
+
+    size: int
+    stack: tuple[tuple[int, bytes], ...]
+    proofs: tuple[tuple[ProofBuilder, int], ...]
 
 
 def root_of(leaves: Iterable[bytes]) -> bytes:

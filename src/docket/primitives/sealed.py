@@ -24,6 +24,11 @@ def commitment(name: str, salt: str, value: Json) -> str:
     return commitment_hash(encode([name, salt, value])).hex()
 
 
+def commitment_of_bytes(name: bytes, salt: str, value: bytes) -> bytes:
+    """As ``commitment``, from the canonical bytes of the name (with its quotes) and of the value."""
+    return commitment_hash(b'[%s,"%s",%s]' % (name, salt.encode(), value)).hex().encode()
+
+
 def disclose(members: Mapping[str, Json], entropy: Entropy) -> JsonObject:
     """The disclosed form of ``members``, a fresh salt each."""
     return {name: {"salt": entropy(SALT_BYTES).hex(), "value": value} for name, value in members.items()}

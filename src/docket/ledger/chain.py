@@ -1,0 +1,239 @@
+"""The chain of a ledger: what it takes to add the next entry, and to check that one is the next.
+
+Invariant: ``size``, ``head``, ``elapsed_us`` and the Merkle frontier always belong to the same entries; nothing is
+kept of an entry but its hash in the frontier. A ``Chain`` knows no file and no clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from docket.errors import FormatError
+from docket.ledger.codec import Draft
+from docket.primitives.canonical import JsonObject, decode_object, encode
+from docket.primitives.digest import leaf_hash, sha256_hex
+from docket.primitives.merkle import Frontier, Mark, ProofBuilder
+from docket.primitives.sealed import SALT_BYTES, Entropy, commitment_of_bytes, seal
+
+GENESIS = sha256_hex(b"docket-ledger/1")
+"""``prev`` of the first event."""
+MAX_LINE = 1 << 20
+"""Longest line in bytes with its line feed, every private member in its longer form: bounds a reader's memory."""
+ASSERTERS = frozenset({"boundary", "supervisor", "agent", "doctor"})
+"""The values of ``by``."""
+_WITHHELD = len('{"commitment":""}') + 64
+_DISCLOSED = len('{"salt":"","value":}') + 2 * SALT_BYTES
+_ENVELOPE = 400
+"""More than the bytes of a line's members beside data, private and the name of the type."""
+_MEMBERS = frozenset({"seq", "ts", "elapsed_us", "type", "by", "data", "prev", "hash"})
+_HEX = re.compile(r"[0-9a-f]{64}")
+_TIME = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6}Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a ledger: an event in its place. ``private`` is in its disclosed or withheld form."""
+
+    seq: int
+    ts: str
+    elapsed_us: int
+    type: str
+    by: str
+    data: JsonObject
+    private: JsonObject | None
+    prev: str
+    hash: str
+    unknown: JsonObject | None = None
+    """Members beside these that a newer version wrote."""
+
+    def to_json(self) -> JsonObject:
+        document: JsonObject = {
+            "seq": self.seq,
+            "ts": self.ts,
+            "elapsed_us": self.elapsed_us,
+            "type": self.type,
+            "by": self.by,
+            "data": self.data,
+            "prev": self.prev,
+            "hash": self.hash,
+        }
+        if self.private is not None:
+            document["private"] = self.private
+        if self.unknown is not None:
+            document |= self.unknown
+        return document
+
+    def to_line(self) -> bytes:
+        """The canonical bytes and their line feed, as they stand in the file."""
+        return encode(self.to_json()) + b"\n"
+
+
+class BrokenChainError(FormatError):
+    """A line that is an entry, but not the next one of this chain. ``kind`` says what does not fit."""
+
+    code = "broken-chain"
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Chain:
+    """The end of a ledger: everything needed to go on, whatever its length."""
+
+    __slots__ = ("elapsed_us", "frontier", "head")
+
+    def __init__(self) -> None:
+        self.head = GENESIS
+        """``hash`` of the last entry."""
+        self.elapsed_us = 0
+        """``elapsed_us`` of the last entry."""
+        self.frontier = Frontier()
+
+    @property
+    def size(self) -> int:
+        """Number of entries."""
+        return self.frontier.size
+
+    def root(self) -> bytes:
+        """The 32-byte Merkle root over all entries."""
+        return self.frontier.root()
+
+    def extend(
+        self, draft: Draft, *, ts: str, elapsed_us: int, entropy: Entropy, watch: bool = False
+    ) -> tuple[Entry, bytes, ProofBuilder | None]:
+        """Put ``draft`` in its place: the entry, its line, and its growing proof if ``watch``.
+
+        ``elapsed_us`` is raised to the last entry's if it lies before. Raises FormatError where the line would be
+        longer than ``MAX_LINE``; the chain is then as it was.
+        """
+        elapsed_us = max(elapsed_us, self.elapsed_us)
+        seq, prev = self.frontier.size, self.head
+        private, sealed, disclosed, longer = _spell_private(draft, entropy)
+        timing = b',"elapsed_us":%d' % elapsed_us
+        before = b',"prev":"%s"' % prev.encode()
+        place = b',"seq":%d,"ts":"%s"' % (seq, ts.encode())
+        leaf = leaf_hash(
+            b"".join((draft.opening, draft.sealed_data, timing, before, sealed, place, draft.closing)),
+        )
+        own = leaf.hex()
+        line = b"".join(
+            (
+                draft.opening,
+                draft.data_bytes,
+                timing,
+                b',"hash":"%s"' % own.encode(),
+                before,
+                disclosed,
+                place,
+                draft.closing,
+                b"\n",
+            )
+        )
+        if len(line) + longer > MAX_LINE:
+            raise FormatError(f"{draft.type} takes a line of {len(line) + longer} bytes; the limit is {MAX_LINE}")
+        proof = self._advance(own, leaf, elapsed_us, watch)
+        return Entry(seq, ts, elapsed_us, draft.type, draft.by, draft.data, private, prev, own), line, proof
+
+    def follow(self, entry: Entry, *, watch: bool = False) -> ProofBuilder | None:
+        """Take ``entry``, which was read from a ledger, as the next one.
+
+        Raises BrokenChainError if it is not: ``kind`` is ``duplicate-seq`` (two writers), ``missing-seq``, ``prev``,
+        ``hash`` or ``time``.
+        """
+        if entry.seq != self.size:
+            kind = "duplicate-seq" if entry.seq < self.size else "missing-seq"
+            raise BrokenChainError(kind, f"seq {entry.seq} where {self.size} belongs")
+        if entry.prev != self.head:
+            raise BrokenChainError("prev", f"prev of event {entry.seq} is not the hash of the event before")
+        leaf = leaf_of(entry)
+        if leaf.hex() != entry.hash:
+            raise BrokenChainError("hash", f"event {entry.seq} does not give its hash")
+        if entry.elapsed_us < self.elapsed_us:
+            raise BrokenChainError("time", f"elapsed_us of event {entry.seq} lies before that of the event before")
+        return self._advance(entry.hash, leaf, entry.elapsed_us, watch)
+
+    def mark(self) -> tuple[str, int, Mark]:
+        """This state, to come back to if the entries put in next do not reach the disk."""
+        return self.head, self.elapsed_us, self.frontier.mark()
+
+    def reset(self, mark: tuple[str, int, Mark]) -> None:
+        """Be again what ``mark`` says: the entries since then have no place."""
+        self.head, self.elapsed_us, frontier = mark
+        self.frontier.reset(frontier)
+
+    def _advance(self, own: str, leaf: bytes, elapsed_us: int, watch: bool) -> ProofBuilder | None:
+        proof = None
+        if watch:
+            proof = self.frontier.append_watched(leaf)
+        else:
+            self.frontier.append(leaf)
+        self.head = own
+        self.elapsed_us = elapsed_us
+        return proof
+
+
+def read_entry(line: bytes) -> Entry:
+    """The entry that ``line`` (no line feed) spells. Raises FormatError for anything that is not an entry."""
+    if len(line) >= MAX_LINE:
+        raise FormatError(f"line longer than {MAX_LINE} bytes")
+    document = decode_object(line)
+    private = document.get("private")
+    if not document.keys() >= _MEMBERS:
+        raise FormatError(f"no member {min(_MEMBERS - document.keys())!r}")
+    if "private" in document and not (isinstance(private, dict) and private):
+        raise FormatError("private is not an object with members")
+    unknown = {name: document[name] for name in document.keys() - _MEMBERS - {"private"}} or None
+    known = {name: document[name] for name in _MEMBERS}
+    entry = Entry(private=private, unknown=unknown, **known)  # type: ignore[arg-type]
+    if not (
+        type(entry.seq) is int
+        and entry.seq >= 0
+        and type(entry.elapsed_us) is int
+        and entry.elapsed_us >= 0
+        and type(entry.data) is dict
+        and type(entry.type) is str
+        and entry.by in ASSERTERS
+        and type(entry.ts) is str
+        and _TIME.fullmatch(entry.ts)
+        and _is_hex(entry.prev)
+        and _is_hex(entry.hash)
+    ):
+        raise FormatError("a member is not of its type")
+    seal(document)
+    return entry
+
+
+def weight_of(draft: Draft) -> int:
+    """An upper bound of the bytes that ``draft`` takes as a line."""
+    weight = _ENVELOPE + len(draft.data_bytes) + len(draft.type)
+    for _, spelled, value in draft.private_bytes:
+        weight += len(spelled) + _DISCLOSED + len(value) + 2
+    return weight
+
+
+def leaf_of(entry: Entry) -> bytes:
+    """The 32-byte RFC 9162 leaf hash of ``entry``, computed anew from its sealed form."""
+    document = seal(entry.to_json())
+    del document["hash"]
+    return leaf_hash(encode(document))
+
+
+def _is_hex(value: object) -> bool:
+    return type(value) is str and _HEX.fullmatch(value) is not None
+
+
+def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, bytes, bytes, int]:
+    """The disclosed members, the sealed and the disclosed spelling, and how much longer the line could be withheld."""
+    if not draft.private_bytes:
+        return None, b"", b"", 0
+    private: JsonObject = {}
+    sealed, disclosed, longer = [], [], 0
+    for name, spelled, value in draft.private_bytes:
+        salt = entropy(SALT_BYTES).hex()
+        private[name] = {"salt": salt, "value": draft.private[name]}
+        sealed.append(b'%s:"%s"' % (spelled, commitment_of_bytes(spelled, salt, value)))
+        disclosed.append(b'%s:{"salt":"%s","value":%s}' % (spelled, salt.encode(), value))
+        longer += max(0, _WITHHELD - _DISCLOSED - len(value))
+    return private, b',"private":{%s}' % b",".join(sealed), b',"private":{%s}' % b",".join(disclosed), longer

@@ -1,0 +1,228 @@
+"""Events to JSON and back, generic over the dataclasses of ``events``.
+
+Invariant: ``to_data(from_json(...))`` gives back the very members that were read, whatever a newer version added.
+A ``Draft`` is an event whose canonical bytes are known but which has no place in a chain yet.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any, get_args, get_type_hints
+
+from docket.errors import FormatError
+from docket.ledger import events
+from docket.ledger.events import By, Event, Fact, Other
+from docket.primitives.canonical import Json, JsonObject, encode
+from docket.primitives.money import Usd
+from docket.primitives.sealed import seal
+
+DATA_DEPTH = 2
+"""Level of an event's ``data`` in its line."""
+VALUE_DEPTH = 4
+"""Level of the value of a private member in its line: event, private, member, value."""
+_COMMON = frozenset({"by", "private", "unknown"})
+_ALIASES = {"JsonObject": dict, "Json": object, "Private": Mapping}
+"""What the recursive aliases of JSON come to when a field's type is looked at."""
+_PRIVATE_MEMBER = b'"private"'
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An event in canonical bytes, before it has a sequence number: what a caller hands to the writer."""
+
+    type: str
+    by: str
+    data: JsonObject
+    private: Mapping[str, Json]
+    opening: bytes
+    """``{"by":...,"data":``"""
+    data_bytes: bytes
+    sealed_data: bytes
+    """As ``data_bytes``, with every private member inside replaced by its commitment."""
+    private_bytes: tuple[tuple[str, bytes, bytes], ...]
+    """Name, its JSON spelling and the canonical value of every private member, in canonical order."""
+    closing: bytes
+    """``,"type":...}``"""
+
+
+def draft(event: Event) -> Draft:
+    """``event`` in canonical bytes. Raises FormatError where a member has no canonical form."""
+    data = to_data(event)
+    kind = event.name if type(event) is Other else event.type
+    data_bytes = encode(data, DATA_DEPTH)
+    private = event.private
+    return Draft(
+        kind,
+        event.by,
+        data,
+        private,
+        _opening(event.by),
+        data_bytes,
+        encode(seal(data), DATA_DEPTH) if _PRIVATE_MEMBER in data_bytes else data_bytes,
+        tuple((name, encode({name: 0})[1:-3], encode(private[name], VALUE_DEPTH)) for name in sorted(private))
+        if private
+        else (),
+        _closing(kind),
+    )
+
+
+def to_data(event: Event) -> JsonObject:
+    """The public members of ``event``; a field that is None is absent."""
+    if type(event) is Other:
+        return dict(event.data)
+    data: JsonObject = {}
+    for name, shape in _shapes(type(event)):
+        value = getattr(event, name)
+        if value is not None:
+            data[name] = value if shape.plain else shape.to_json(value)
+    if event.unknown:
+        data.update(event.unknown)
+    return data
+
+
+def from_json(kind: str, by: str, data: JsonObject, private: JsonObject | None = None) -> Event:
+    """The event of type ``kind`` with public members ``data`` and the disclosed ones of ``private``.
+
+    A type that this version does not know becomes ``Other``. Raises FormatError where a known member is missing or is
+    not of its type.
+    """
+    disclosed = _disclosed(private or {})
+    asserter = typing.cast(By, by)
+    known = _types().get(kind)
+    if known is None:
+        return Other(by=asserter, private=disclosed, name=kind, data=data)
+    members, unknown = _read_members(known, data, where=kind)
+    event: Event = known(by=asserter, private=disclosed, unknown=unknown, **members)
+    return event
+
+
+def known_types() -> frozenset[str]:
+    """The names of all events of this version's vocabulary."""
+    return frozenset(_types())
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """How one field is spelled in JSON."""
+
+    plain: bool
+    required: bool
+    to_json: Callable[[Any], Json]
+    from_json: Callable[[Json], Any]
+
+
+_SHAPES: dict[type[Any], tuple[tuple[str, _Shape], ...]] = {}
+
+
+@cache
+def _types() -> dict[str, type[Any]]:
+    return {fact.type: fact for fact in get_args(events.Event) if fact is not Other}
+
+
+def _shapes(cls: type[Any]) -> tuple[tuple[str, _Shape], ...]:
+    known = _SHAPES.get(cls)
+    if known is None:
+        hints = get_type_hints(cls, localns=_ALIASES)
+        known = _SHAPES[cls] = tuple(
+            (field.name, _shape(hints[field.name], _is_required(field)))
+            for field in dataclasses.fields(cls)
+            if not (issubclass(cls, Fact) and field.name in _COMMON)
+        )
+    return known
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _shape(hint: Any, required: bool) -> _Shape:
+    if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
+        members = [member for member in get_args(hint) if member is not types.NoneType]
+        if len(members) < len(get_args(hint)):
+            required = False
+        hint = members[0]
+    while hasattr(hint, "__supertype__"):
+        hint = hint.__supertype__
+    origin = typing.get_origin(hint) or hint
+    if origin is typing.Literal:
+        return _Shape(True, required, _same, lambda value: _expect(str, value))
+    if origin is Usd:
+        return _Shape(False, required, str, lambda value: Usd.parse(_expect(str, value)))
+    if origin is tuple:
+        inner = _shape(get_args(hint)[0], True)
+        return _Shape(
+            False,
+            required,
+            lambda values: [inner.to_json(value) for value in values],
+            lambda values: tuple(inner.from_json(value) for value in _expect(list, values)),
+        )
+    if isinstance(origin, type) and dataclasses.is_dataclass(origin):
+        return _Shape(False, required, _record_to_json, lambda value: _record_from_json(origin, value))
+    return _Shape(True, required, _same, lambda value: _expect(origin, value))
+
+
+def _same(value: Json) -> Json:
+    return value
+
+
+def _expect(kind: Any, value: Json) -> Any:
+    if type(value) is not kind:
+        raise FormatError(f"{type(value).__name__} where {kind.__name__} belongs")
+    return value
+
+
+def _record_to_json(value: Any) -> Json:
+    document: JsonObject = {}
+    for name, shape in _shapes(type(value)):
+        member = getattr(value, name)
+        if member is not None and not (member is False and not shape.required):
+            document[name] = shape.to_json(member)
+    return document
+
+
+def _record_from_json(cls: type[Any], value: Json) -> Any:
+    document: JsonObject = _expect(dict, value)
+    members, _ = _read_members(cls, document, where=cls.__name__.lower())
+    return cls(**members)
+
+
+def _read_members(cls: type[Any], document: JsonObject, *, where: str) -> tuple[dict[str, Any], JsonObject]:
+    members: dict[str, Any] = {}
+    unknown = dict(document)
+    for name, shape in _shapes(cls):
+        if name not in document:
+            if shape.required:
+                raise FormatError(f"no member {name!r}", where=where)
+            if _has_no_default(cls, name):
+                members[name] = None
+            continue
+        try:
+            members[name] = shape.from_json(document[name])
+        except FormatError as error:
+            raise FormatError(str(error), where=f"{where}.{name}") from error
+        if shape.plain or shape.to_json(members[name]) == document[name]:
+            del unknown[name]
+    return members, unknown
+
+
+def _has_no_default(cls: type[Any], name: str) -> bool:
+    return _is_required(next(field for field in dataclasses.fields(cls) if field.name == name))
+
+
+def _disclosed(private: JsonObject) -> dict[str, Json]:
+    return {name: member["value"] for name, member in private.items() if isinstance(member, dict) and "value" in member}
+
+
+@lru_cache(maxsize=256)
+def _opening(by: str) -> bytes:
+    return b'{"by":' + encode(by) + b',"data":'
+
+
+@lru_cache(maxsize=256)
+def _closing(kind: str) -> bytes:
+    return b',"type":' + encode(kind) + b"}"

@@ -1,0 +1,180 @@
+"""Making bytes durable: the only place that calls fsync, and the port through which storage reaches a disk.
+
+Invariant: what a function here returned from normally is on stable storage, in the file and in its directory. ``Disk``
+is the port; ``docket.sim.disk`` has the stand-ins that fail, tear and forget. Names are relative to an open directory,
+so that nothing can be redirected by a link that appears later.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Protocol
+
+CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR
+READ = os.O_RDONLY
+WRITE = os.O_RDWR
+_ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+READ_BYTES = 1 << 18
+"""Bytes of one read when a file is streamed: large enough to be cheap, small enough to be constant memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What is compared of a file: which inode it is, how many names it has, its size in bytes."""
+
+    device: int
+    inode: int
+    links: int
+    size: int
+    mode: int
+
+
+class Disk(Protocol):
+    """The system calls that storage makes. Every method raises OSError as the call does."""
+
+    def open(self, name: str, flags: int, directory: int) -> int:
+        """Descriptor of ``name`` in ``directory``, never following a link, closed on exec; created with 0600."""
+        ...
+
+    def close(self, fd: int) -> None: ...
+
+    def read(self, fd: int, size: int, offset: int) -> bytes: ...
+
+    def write(self, fd: int, data: bytes, offset: int) -> int:
+        """Number of bytes written at ``offset``, which may be fewer than given."""
+        ...
+
+    def sync(self, fd: int) -> None:
+        """Data and size of the file are on stable storage."""
+        ...
+
+    def sync_directory(self, directory: int) -> None:
+        """Names in the directory are on stable storage."""
+        ...
+
+    def truncate(self, fd: int, size: int) -> None: ...
+
+    def rename(self, source: str, target: str, directory: int) -> None: ...
+
+    def link(self, source: str, target: str, directory: int) -> None:
+        """Give the file a second name; fails where ``target`` exists, so nothing is overwritten."""
+        ...
+
+    def unlink(self, name: str, directory: int) -> None: ...
+
+    def stat(self, name: str, directory: int) -> FileState: ...
+
+    def fstat(self, fd: int) -> FileState: ...
+
+    def free_bytes(self, fd: int) -> int:
+        """Bytes an unprivileged writer may still use on the volume of ``fd``."""
+        ...
+
+
+class SystemDisk:
+    """The machine's own file system."""
+
+    def open(self, name: str, flags: int, directory: int) -> int:
+        return os.open(name, flags | _ALWAYS, FILE_MODE, dir_fd=directory)
+
+    def close(self, fd: int) -> None:
+        os.close(fd)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        return os.pread(fd, size, offset)
+
+    def write(self, fd: int, data: bytes, offset: int) -> int:
+        return os.pwrite(fd, data, offset)
+
+    def sync(self, fd: int) -> None:
+        os.fdatasync(fd)
+
+    def sync_directory(self, directory: int) -> None:
+        os.fsync(directory)
+
+    def truncate(self, fd: int, size: int) -> None:
+        os.ftruncate(fd, size)
+
+    def rename(self, source: str, target: str, directory: int) -> None:
+        os.rename(source, target, src_dir_fd=directory, dst_dir_fd=directory)
+
+    def link(self, source: str, target: str, directory: int) -> None:
+        os.link(source, target, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+
+    def unlink(self, name: str, directory: int) -> None:
+        os.unlink(name, dir_fd=directory)
+
+    def stat(self, name: str, directory: int) -> FileState:
+        return _state(os.stat(name, dir_fd=directory, follow_symlinks=False))
+
+    def fstat(self, fd: int) -> FileState:
+        return _state(os.fstat(fd))
+
+    def free_bytes(self, fd: int) -> int:
+        volume = os.fstatvfs(fd)
+        return volume.f_bavail * volume.f_frsize
+
+
+def _state(result: os.stat_result) -> FileState:
+    return FileState(result.st_dev, result.st_ino, result.st_nlink, result.st_size, result.st_mode)
+
+
+def write_all(disk: Disk, fd: int, data: bytes, offset: int) -> None:
+    """Write all of ``data`` at ``offset``, however short the single writes are."""
+    written = disk.write(fd, data, offset)
+    while written < len(data):
+        written += disk.write(fd, data[written:], offset + written)
+
+
+def create(disk: Disk, name: str, directory: int) -> int:
+    """Descriptor of the new, empty, durable file ``name``. Raises FileExistsError if there is one."""
+    fd = disk.open(name, CREATE, directory)
+    disk.sync_directory(directory)
+    return fd
+
+
+def write_new(disk: Disk, name: str, data: bytes, directory: int) -> None:
+    """Write a new durable file ``name`` that is never seen half-written. Raises FileExistsError if there is one."""
+    temporary = _write_temporary(disk, name, data, directory)
+    try:
+        disk.link(temporary, name, directory)
+    finally:
+        disk.unlink(temporary, directory)
+    disk.sync_directory(directory)
+
+
+def replace(disk: Disk, name: str, data: bytes, directory: int) -> None:
+    """Make ``name`` hold exactly ``data``: temporary name, sync, rename, sync of the directory."""
+    disk.rename(_write_temporary(disk, name, data, directory), name, directory)
+    disk.sync_directory(directory)
+
+
+def read_all(disk: Disk, fd: int) -> bytes:
+    """Everything in the file, from its beginning."""
+    parts, offset = [], 0
+    while part := disk.read(fd, READ_BYTES, offset):
+        parts.append(part)
+        offset += len(part)
+    return b"".join(parts)
+
+
+def temporary_name(name: str) -> str:
+    """A name in the same directory that ``doctor`` knows to be stale once no process holds the run."""
+    return f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+
+
+def _write_temporary(disk: Disk, name: str, data: bytes, directory: int) -> str:
+    temporary = temporary_name(name)
+    fd = disk.open(temporary, CREATE, directory)
+    try:
+        write_all(disk, fd, data, 0)
+        disk.sync(fd)
+    except OSError:
+        disk.unlink(temporary, directory)
+        raise
+    finally:
+        disk.close(fd)
+    return temporary

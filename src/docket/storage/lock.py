@@ -1,0 +1,88 @@
+"""The one exclusive lock of a run: an flock, taken before the head is read, held as long as anything is appended.
+
+The kernel drops it when the holder dies, however it dies. Its file says who holds it, so that the second opener is
+refused by name.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+from dataclasses import dataclass
+
+from docket.errors import LedgerLockedError
+from docket.storage.durable import FILE_MODE
+from docket.storage.paths import LOCK, RunDirectory
+
+MAX_HOLDER = 512
+"""Bytes read of what a lock file says."""
+_HOLDER = re.compile(r"pid (\d+), docket (\S+), host (\S+)\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds a run's lock."""
+
+    pid: int
+    docket: str
+    host: str
+
+    def __str__(self) -> str:
+        return f"pid {self.pid}, docket {self.docket}, host {self.host}"
+
+
+class Lock:
+    """Held from the constructor until ``release`` or the death of the process."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        """Take the lock of ``run``. Raises LedgerLockedError, naming the holder, if another process has it."""
+        while True:
+            fd = os.open(LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE, dir_fd=run.fd)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                who = _read_holder(fd)
+                os.close(fd)
+                raise LedgerLockedError(
+                    f"{run.path} is in use by {who or 'a process that has not said its name yet'}",
+                    hint="a run has one writer: wait for that process, or end it",
+                ) from error
+            if _is_still_named(fd, run):
+                break
+            os.close(fd)
+        self._fd = fd
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{Holder(os.getpid(), run.name, socket.gethostname())}\n".encode(), 0)
+
+    def release(self) -> None:
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+
+
+def holder_of(run: RunDirectory) -> Holder | None:
+    """The live process that holds the lock of ``run``, or None if nobody does."""
+    try:
+        fd = os.open(LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=run.fd)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read_holder(fd) or Holder(0, run.name, "unknown")
+    finally:
+        os.close(fd)
+    return None
+
+
+def _read_holder(fd: int) -> Holder | None:
+    match = _HOLDER.fullmatch(os.pread(fd, MAX_HOLDER, 0).decode(errors="replace"))
+    return Holder(int(match[1]), match[2], match[3]) if match else None
+
+
+def _is_still_named(fd: int, run: RunDirectory) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(LOCK, dir_fd=run.fd, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
