@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NewType
 
@@ -19,3 +20,21 @@ def timestamp(unix_us: int) -> str:
 def whole_seconds(wait_us: int) -> int:
     """``wait_us`` in whole seconds, rounded up and at least 1: what ``Retry-After`` says (RFC 9110 10.2.3)."""
     return max(1, -(-wait_us // 1_000_000))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time, exact to the microsecond."""
+
+    us: int
+
+    @property
+    def seconds(self) -> float:
+        """For interfaces that want a float; never for arithmetic that decides."""
+        return self.us / 1_000_000
+
+    def __str__(self) -> str:
+        """Decimal seconds, in the spelling of the evidence format (section 1)."""
+        whole, fraction = divmod(self.us, 1_000_000)
+        digits = f"{fraction:06d}".rstrip("0")
+        return f"{whole}.{digits}" if digits else str(whole)

@@ -1,0 +1,168 @@
+"""The policy of a run: frozen dataclasses, one a table of docket.toml, one field a key.
+
+Invariant: a Policy that exists is whole and within range. To add a key, add a field with ``key(...)``: everything else
+follows from it. The docstring of a table is the comment that ``docket init`` writes above it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from docket.policy.keys import key
+from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Seconds, Size, Text, Texts, Url
+from docket.primitives.instant import Duration
+from docket.primitives.money import Usd
+
+PROTOCOLS = ("openai", "anthropic", "gemini", "ollama")
+"""Families of wire protocols that an upstream may speak."""
+VENDORS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google", "ollama": "ollama"}
+"""Whose prices an upstream of a protocol is billed at, unless the policy names another provider."""
+MAX_BODY_BYTES = 256 * 2**20
+"""Largest recorded body: what the boundary holds of one request at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What this policy is called."""
+
+    name: str = key(Text(), "Stands in the receipt.", default="default")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How spending is counted."""
+
+    mode: str = key(
+        Choice(("usd", "quota")),
+        "usd: calls are priced. quota: for subscriptions; counts tokens and calls, shows no dollar figure at all.",
+        default="usd",
+    )
+    unpriced: str = key(
+        Choice(("refuse", "dearest", "count-only")),
+        "A call whose model has no known price, while max_usd is set: refuse it, price it at the dearest known model"
+        " of that provider, or forward it and only count it (the receipt then says that the cost is a lower bound).",
+        default="refuse",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caps:
+    """Limits of one run. A cap that is left out does not exist."""
+
+    max_usd: Usd | None = key(
+        Optional(Amount()), "US dollars that the run may spend on model calls.", default=None, example="5.00"
+    )
+    max_tokens: int | None = key(
+        Optional(Count()), "Tokens of all kinds together, in and out.", default=None, example="2_000_000"
+    )
+    max_model_calls: int | None = key(
+        Optional(Count()), "Calls forwarded to a provider; refused ones do not count.", default=None, example="500"
+    )
+    max_wall_seconds: Duration | None = key(
+        Optional(Seconds()),
+        "Seconds on the monotonic clock from the start of the run; a stopped agent still uses them up.",
+        default=None,
+        example="3600",
+    )
+    warn_at: Decimal = key(
+        Number(Decimal("0.01"), Decimal(1)),
+        "Part of a cap at which a cap.warning event is recorded.",
+        default=Decimal("0.8"),
+    )
+    on_breach: str = key(
+        Choice(("kill", "deny")),
+        "kill: stop the whole process tree once the answer that reached the cap was delivered."
+        " deny: refuse further calls and let the process live. Either way the exit status is 42.",
+        default="kill",
+    )
+    grace_seconds: Duration = key(
+        Seconds(Decimal(0), Decimal(600)),
+        "Between SIGTERM and SIGKILL, whenever docket stops the agent.",
+        default=Duration(10_000_000),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
+    """Which models may be called. Names may hold * and ?; deny wins over allow."""
+
+    allow: tuple[str, ...] = key(
+        Texts(), "If not empty, every other model is refused.", default=(), example='["claude-*", "gpt-5*"]'
+    )
+    deny: tuple[str, ...] = key(Texts(), "Refused, whatever allow says.", default=(), example='["*-pro"]')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upstream:
+    """A provider that the agent may call.
+
+    The agent finds it at the boundary under this name. An upstream of your own takes the place of the built-in one of
+    the same protocol.
+    """
+
+    name: str
+    given: bool = True
+    """Whether the operator named the address, so that no variable of the environment replaces it."""
+    base_url: str = key(
+        Url(),
+        "Exactly what the agent's own variable would hold: https://api.openai.com/v1, https://api.anthropic.com.",
+        private=True,
+    )
+    protocol: str = key(Choice(PROTOCOLS), "The wire protocol that it speaks.")
+    provider: str | None = key(
+        Optional(Text()), "Whose prices apply; by default the protocol's own vendor.", default=None, example='"azure"'
+    )
+
+    @property
+    def vendor(self) -> str:
+        """The provider's name in events and in the price table."""
+        return self.provider or VENDORS[self.protocol]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What the record keeps besides digests. Bodies may hold whatever the agent read: off unless asked for."""
+
+    record_requests: bool = key(Flag(), "Keep request bodies as files beside the ledger.", default=False)
+    record_responses: bool = key(Flag(), "Keep response bodies as files beside the ledger.", default=False)
+    max_body_bytes: int = key(Size(1, MAX_BODY_BYTES), "A longer body is not kept; its digest is.", default=16 * 2**20)
+
+
+BUILT_IN_UPSTREAMS = (
+    Upstream(name="openai", given=False, base_url="https://api.openai.com/v1", protocol="openai"),
+    Upstream(name="anthropic", given=False, base_url="https://api.anthropic.com", protocol="anthropic"),
+    Upstream(name="gemini", given=False, base_url="https://generativelanguage.googleapis.com", protocol="gemini"),
+    Upstream(name="ollama", given=False, base_url="http://127.0.0.1:11434", protocol="ollama"),
+)
+"""What a run can reach when the policy names nothing: the address that each vendor's own SDK calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Everything that a run is held to."""
+
+    about: About = field(default_factory=About)
+    budget: Budget = field(default_factory=Budget)
+    caps: Caps = field(default_factory=Caps)
+    models: Models = field(default_factory=Models)
+    upstreams: tuple[Upstream, ...] = BUILT_IN_UPSTREAMS
+    evidence: Evidence = field(default_factory=Evidence)
+
+    @property
+    def name(self) -> str:
+        return self.about.name
+
+    def upstream(self, name: str) -> Upstream | None:
+        """The upstream called ``name``."""
+        return next((upstream for upstream in self.upstreams if upstream.name == name), None)
+
+
+TABLES: dict[str, tuple[str, type]] = {
+    "policy": ("about", About),
+    "budget": ("budget", Budget),
+    "caps": ("caps", Caps),
+    "models": ("models", Models),
+    "evidence": ("evidence", Evidence),
+}
+"""Tables of docket.toml: the field of Policy that holds each, and its dataclass. ``upstreams`` is a table of tables."""
