@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from docket.control.breaker import (
-    ALL_COUNTS,
     DEFAULT_COUNTS,
     MAX_BREAKERS,
     TABLE,
@@ -26,6 +25,8 @@ from docket.control.breaker import (
     row,
 )
 from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Event
+from docket.policy.parse import parse
+from docket.policy.resilience import Resilience
 from docket.primitives.instant import Instant
 
 S = 1_000_000
@@ -134,6 +135,16 @@ def test_each_failed_probe_doubles_the_cooldown_up_to_the_ceiling_and_an_answer_
     assert breaker.state == Open(until=at(62), cooldown_us=2 * S)
 
 
+def test_the_policy_file_states_the_breaker() -> None:
+    policy = parse(
+        "[resilience]\nbreaker_threshold = 2\nbreaker_counts = ['overload', 'connect']\nconnect_timeout = 0.5"
+    )
+    assert BreakerPolicy.of(policy.resilience) == BreakerPolicy(
+        threshold=2, counts=frozenset({"connect", "overload"}), probe_lease_us=300_500_000
+    )
+    assert BreakerPolicy.of(Resilience()) == BreakerPolicy()
+
+
 def test_threshold_zero_is_off() -> None:
     breakers = Breakers(BreakerPolicy(threshold=0))
     for _ in range(50):
@@ -187,8 +198,8 @@ def test_counts_tune_the_classes() -> None:
     assert judge(Ended(reason="timeout"), DEFAULT_COUNTS - {"timeout"}) is Verdict.NEUTRAL
     assert judge(Ended(reason="status", status=500), DEFAULT_COUNTS - {"status"}) is Verdict.NEUTRAL
     for busy in (Ended(reason="status", status=429), Ended(reason="status", status=529)):
-        assert judge(busy, ALL_COUNTS) is Verdict.BLIND
-    assert judge(Ended(reason="status", status=400), ALL_COUNTS) is Verdict.INFORMED
+        assert judge(busy, DEFAULT_COUNTS | {"overload"}) is Verdict.BLIND
+    assert judge(Ended(reason="status", status=400), DEFAULT_COUNTS | {"overload"}) is Verdict.INFORMED
 
 
 def test_credentials_do_not_share_a_breaker() -> None:

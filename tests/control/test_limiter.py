@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from docket.control.limiter import MAX_PER_MINUTE, MAX_PER_SECOND, Limiter
+from docket.control.limiter import Limiter
 from docket.ledger.events import RateLimited
+from docket.policy.parse import parse
+from docket.policy.resilience import MAX_PER_MINUTE, MAX_PER_SECOND, Resilience
 from docket.primitives.instant import Instant, whole_seconds
 
 S = 1_000_000
@@ -79,6 +81,15 @@ def test_a_hint_is_whole_never_zero_and_never_short(wait_us: int) -> None:
     assert seconds >= 1
     assert seconds * S >= wait_us
     assert seconds == 1 or (seconds - 1) * S < wait_us
+
+
+def test_the_policy_file_states_the_limits_exactly() -> None:
+    limiter = Limiter.of(parse("[resilience]\nmax_calls_per_second = 0.1\nmax_calls_per_minute = 5").resilience)
+    limiter.take(T0)
+    refused = limiter.ask(T0)
+    assert refused is not None
+    assert refused.retry_after == 10
+    assert Limiter.of(Resilience()).ask(T0) is None
 
 
 RATES = st.one_of(

@@ -14,16 +14,14 @@ from typing import Literal, TypeAlias
 
 from docket.control.decision import Refused
 from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Event
+from docket.policy.resilience import BLIND_KINDS, Resilience
 from docket.primitives.instant import Instant, whole_seconds
 
 MAX_BREAKERS = 256
 """Breakers kept at once: an agent that sends a new credential with each call must not grow memory."""
 
-FailureKind = Literal["connect", "timeout", "truncated", "status", "error-event", "overload"]
-"""What ``breaker_counts`` may name; ``overload`` is an informed answer unless it is named."""
-DEFAULT_COUNTS: frozenset[FailureKind] = frozenset({"connect", "timeout", "truncated", "status", "error-event"})
-"""The blind failures."""
-ALL_COUNTS: frozenset[FailureKind] = DEFAULT_COUNTS | {"overload"}
+DEFAULT_COUNTS = frozenset(BLIND_KINDS)
+"""The blind failures; overload is an informed answer unless ``breaker_counts`` names it."""
 
 OVERLOAD_TYPES = frozenset(
     {
@@ -37,7 +35,7 @@ OVERLOAD_TYPES = frozenset(
     }
 )
 """Error types with which a provider says that it is busy: it is there, and asks for patience."""
-_BLIND_REASONS: Mapping[str, FailureKind] = {
+_BLIND_REASONS: Mapping[str, str] = {
     "connect": "connect",
     "dns": "connect",
     "tls": "connect",
@@ -71,7 +69,7 @@ class Ended:
     """Whether the answer carried a ``retry-after`` header."""
 
 
-def judge(ended: Ended, counts: frozenset[FailureKind] = DEFAULT_COUNTS) -> Verdict:
+def judge(ended: Ended, counts: frozenset[str] = DEFAULT_COUNTS) -> Verdict:
     """What ``ended`` says about its upstream; a blind kind that ``counts`` leaves out is neutral."""
     if ended.reason in _NEUTRAL_REASONS:
         return Verdict.NEUTRAL
@@ -89,11 +87,11 @@ def judge(ended: Ended, counts: frozenset[FailureKind] = DEFAULT_COUNTS) -> Verd
     return Verdict.INFORMED
 
 
-def _counted(kind: FailureKind, counts: frozenset[FailureKind]) -> Verdict:
+def _counted(kind: str, counts: frozenset[str]) -> Verdict:
     return Verdict.BLIND if kind in counts else Verdict.NEUTRAL
 
 
-def _overload(counts: frozenset[FailureKind]) -> Verdict:
+def _overload(counts: frozenset[str]) -> Verdict:
     return Verdict.BLIND if "overload" in counts else Verdict.INFORMED
 
 
@@ -104,9 +102,20 @@ class BreakerPolicy:
     threshold: int = 5
     cooldown_us: int = 30_000_000
     max_cooldown_us: int = 300_000_000
-    counts: frozenset[FailureKind] = DEFAULT_COUNTS
+    counts: frozenset[str] = DEFAULT_COUNTS
     probe_lease_us: int = 310_000_000
     """Longest time that a probe keeps its slot: the connect and the silence timeout of its call together."""
+
+    @classmethod
+    def of(cls, keys: Resilience) -> BreakerPolicy:
+        """The settings that ``[resilience]`` states."""
+        return cls(
+            threshold=keys.breaker_threshold,
+            cooldown_us=keys.breaker_cooldown_seconds.us,
+            max_cooldown_us=keys.breaker_max_cooldown_seconds.us,
+            counts=frozenset(keys.breaker_counts),
+            probe_lease_us=keys.connect_timeout.us + keys.upstream_timeout.us,
+        )
 
 
 Ticket: TypeAlias = int

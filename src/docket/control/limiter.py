@@ -12,15 +12,12 @@ from fractions import Fraction
 
 from docket.control.decision import Refused
 from docket.ledger.events import RateLimited
+from docket.policy.resilience import MAX_PER_MINUTE, MAX_PER_SECOND, Resilience
 from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import Instant, whole_seconds
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
-MAX_PER_SECOND = 100_000
-"""Above this a call has less than ten microseconds: no limit any more."""
-MAX_PER_MINUTE = 600_000
-"""One instant is kept for each call of the last minute: at most 20 MiB."""
 
 
 @dataclass(slots=True)
@@ -94,6 +91,12 @@ class Limiter:
             self._parts.append(("max_calls_per_second", Bucket.per_second(per_second)))
         if per_minute is not None:
             self._parts.append(("max_calls_per_minute", Minute(per_minute)))
+
+    @classmethod
+    def of(cls, keys: Resilience) -> Limiter:
+        """The limiter that ``[resilience]`` states."""
+        rate = keys.max_calls_per_second
+        return cls(per_second=None if rate is None else Fraction(rate), per_minute=keys.max_calls_per_minute)
 
     def ask(self, now: Instant) -> Refused | None:
         """The temporary refusal of a call at ``now``, or None. The wait is the longer one: who obeys is admitted."""

@@ -126,6 +126,43 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Choices:
+    """Some of a few words, each once; a flag gives them separated by commas."""
+
+    words: tuple[str, ...]
+
+    @property
+    def expects(self) -> str:
+        return f"a list of some of {', '.join(self.words)}, each at most once"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        words = [word for word in self.words if isinstance(value, list) and word in value]
+        if not isinstance(value, list) or len(words) != len(value):
+            raise _refuse(value, self.expects)
+        return tuple(words)
+
+    def read_text(self, text: str) -> tuple[str, ...]:
+        return self.read([entry.strip() for entry in text.split(",") if entry.strip()])
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen: ``ADDR:PORT``, an IPv6 address in brackets."""
+
+    expects: str = "an address and a port such as 0.0.0.0:9464 or [::]:9464"
+
+    def read(self, value: object) -> str:
+        host, colon, port = value.rpartition(":") if isinstance(value, str) else ("", "", "")
+        bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+        sound = bool(colon and bare) and port.isascii() and port.isdecimal() and int(port) < 65536
+        if not sound or not isinstance(value, str) or not value.isprintable() or (":" in bare) != (bare != host):
+            raise _refuse(value, self.expects)
+        return value
+
+    read_text = read
+
+
+@dataclass(frozen=True)
 class Amount:
     """US dollars, above 0."""
 

@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from docket.policy.keys import key
 from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Seconds, Size, Text, Texts, Url
+from docket.policy.resilience import Health, Resilience
 from docket.primitives.instant import Duration
 from docket.primitives.money import Usd
 
@@ -148,6 +149,8 @@ class Policy:
     models: Models = field(default_factory=Models)
     upstreams: tuple[Upstream, ...] = BUILT_IN_UPSTREAMS
     evidence: Evidence = field(default_factory=Evidence)
+    resilience: Resilience = field(default_factory=Resilience)
+    health: Health = field(default_factory=Health)
 
     @property
     def name(self) -> str:
@@ -164,5 +167,7 @@ TABLES: dict[str, tuple[str, type]] = {
     "caps": ("caps", Caps),
     "models": ("models", Models),
     "evidence": ("evidence", Evidence),
+    "resilience": ("resilience", Resilience),
+    "health": ("health", Health),
 }
 """Tables of docket.toml: the field of Policy that holds each, and its dataclass. ``upstreams`` is a table of tables."""
