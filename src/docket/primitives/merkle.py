@@ -54,6 +54,10 @@ class Frontier:
         self.append(leaf)
         return proof
 
+    def unwatch(self, builder: ProofBuilder) -> None:
+        """Let ``builder`` grow no further."""
+        self._proofs.remove(builder)
+
     def mark(self) -> Mark:
         """This state, to come back to if the leaves appended next do not last."""
         return Mark(self.size, tuple(self._stack), tuple((proof, len(proof.hashes)) for proof in self._proofs))

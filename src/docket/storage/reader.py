@@ -1,0 +1,141 @@
+"""Reading a run's ledger: whole, with its checkpoints, or on from where a reader left off. Never writes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from docket.errors import FormatError, LedgerError
+from docket.ledger import checkpoint
+from docket.ledger.chain import MAX_LINE, Entry, read_entry
+from docket.ledger.checkpoint import MAX_NOTE, Checkpoint
+from docket.ledger.scan import Scan, Scanner
+from docket.storage.durable import READ, READ_BYTES
+from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
+
+
+@dataclass(slots=True)
+class NotesRead:
+    """What the checkpoints file came to."""
+
+    offset: int = 0
+    """Bytes of the whole notes."""
+    length: int = 0
+    """Bytes of the file: more than ``offset`` where something stands behind them."""
+    last: bytes = b""
+    """The last whole note."""
+    fault: str | None = None
+    """Why what stands behind the whole notes is no torn note, where it is none."""
+    digest: hashlib._Hash = field(default_factory=hashlib.sha256)
+    """Running SHA-256 of the whole notes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRead:
+    """A run's record, checked against itself."""
+
+    scan: Scan
+    notes: NotesRead
+
+
+def read_ledger(run: RunDirectory, fold: Callable[[Entry], None] | None = None) -> LedgerRead:
+    """Check the ledger of ``run`` against itself and its checkpoints; ``fold`` sees every entry that holds.
+
+    Constant memory. Raises LedgerError where there is no ledger or it cannot be read.
+    """
+    notes = NotesRead()
+    scanner = Scanner(_read_notes(run, notes))
+    for part in _parts(run, LEDGER):
+        for entry in scanner.feed(part):
+            if fold is not None:
+                fold(entry)
+    return LedgerRead(scanner.finish(), notes)
+
+
+class Follower:
+    """Reads a ledger that may still grow, from the entry after ``after`` on."""
+
+    def __init__(self, run: RunDirectory, after: int = -1) -> None:
+        """``after`` is a ``seq``; -1 is from the beginning. Raises LedgerError where there is no ledger."""
+        self._run = run
+        self._after = after
+        self._offset = 0
+        self._buffer = b""
+        self._fd = _open(run, LEDGER)
+
+    def read(self) -> Iterator[Entry]:
+        """The whole entries that are there now and were not given yet.
+
+        Raises FormatError at a line that is no entry. Does not check the chain: what is followed is still being
+        written, and is checked when it is verified.
+        """
+        while part := self._run.disk.read(self._fd, READ_BYTES, self._offset):
+            self._offset += len(part)
+            lines = (self._buffer + part).split(b"\n")
+            self._buffer = lines.pop()
+            if len(self._buffer) >= MAX_LINE:
+                raise FormatError(f"line longer than {MAX_LINE} bytes", where=f"byte {self._offset}")
+            for line in lines:
+                entry = read_entry(line)
+                if entry.seq > self._after:
+                    self._after = entry.seq
+                    yield entry
+
+    def close(self) -> None:
+        self._run.disk.close(self._fd)
+
+
+def _read_notes(run: RunDirectory, read: NotesRead) -> Iterator[Checkpoint]:
+    """The whole notes of the file, lazily; ``read`` is complete when they are exhausted."""
+    rest, ended = b"", False
+    for part in _parts(run, CHECKPOINTS, required=False):
+        read.length += len(part)
+        if ended:
+            continue
+        whole, rest = checkpoint.split(rest + part)
+        for note in whole:
+            parsed = _parse_note(note, read)
+            if parsed is None:
+                ended = True
+                break
+            read.offset += len(note)
+            read.digest.update(note)
+            read.last = note
+            yield parsed
+        if len(rest) > MAX_NOTE and not ended:
+            ended = True
+            read.fault = None if b"\0" in rest else "longer than a note"
+
+
+def _parse_note(note: bytes, read: NotesRead) -> Checkpoint | None:
+    try:
+        return checkpoint.parse(note)
+    except FormatError as error:
+        read.fault = None if b"\0" in note else str(error)
+        return None
+
+
+def _parts(run: RunDirectory, name: str, *, required: bool = True) -> Iterator[bytes]:
+    try:
+        fd = _open(run, name)
+    except LedgerError:
+        if required:
+            raise
+        return
+    try:
+        offset = 0
+        while part := run.disk.read(fd, READ_BYTES, offset):
+            offset += len(part)
+            yield part
+    except OSError as error:
+        raise LedgerError(f"cannot read {run.path / name}: {error.strerror}") from error
+    finally:
+        run.disk.close(fd)
+
+
+def _open(run: RunDirectory, name: str) -> int:
+    try:
+        return run.disk.open(name, READ, run.fd)
+    except OSError as error:
+        raise LedgerError(f"cannot open {run.path / name}: {error.strerror}") from error
