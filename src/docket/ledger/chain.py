@@ -194,6 +194,7 @@ def read_entry(line: bytes) -> Entry:
         and entry.elapsed_us >= 0
         and type(entry.data) is dict
         and type(entry.type) is str
+        and type(entry.by) is str
         and entry.by in ASSERTERS
         and type(entry.ts) is str
         and _TIME.fullmatch(entry.ts)
