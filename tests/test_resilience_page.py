@@ -22,7 +22,7 @@ ROWS = [
     if line.startswith("| `")
 ]
 TYPES = {fact.type for fact in get_args(events.Event)}
-METRICS = {family.name for family in Metrics(lambda: Status(docket="DKT-20261130-AAAAAAAAAA")).collect()}
+METRICS = {family.name for family in Metrics(lambda: Status(docket="DKT-20261130-AAAAAAAAAA", free_bytes=1)).collect()}
 
 
 def test_the_table_has_exactly_the_keys_of_both_tables() -> None:
