@@ -33,6 +33,7 @@ MAX_TEXT = 256
 MAX_LIST = 1024
 """Entries of a list."""
 _UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_TIME_UNITS = {"s": 1, "m": 60, "h": 3600}
 _SIZE = re.compile(r"([0-9]{1,15}) ?([KMG]i?B|B|)")
 
 
@@ -225,7 +226,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A length of time in seconds, in a range, both ends included."""
+    """A length of time in seconds, in a range, both ends included; a flag may say 90s, 15m or 2h."""
 
     least: Decimal = Decimal("0.001")
     most: Decimal = Decimal(MAX_SECONDS)
@@ -242,7 +243,9 @@ class Seconds:
         return Duration(us)
 
     def read_text(self, text: str) -> Duration:
-        return self.read(_number_of(text))
+        factor = _TIME_UNITS.get(text[-1:], 0)
+        number = _number_of(text[:-1]) if factor else None
+        return self.read(number * factor if isinstance(number, Decimal) else _number_of(text))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,84 @@
+"""``docket ls``: the runs of a docket directory, read from their receipts. Trusts nothing and checks nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from docket.cli import output
+from docket.errors import DocketError
+from docket.storage.lock import holder_of
+from docket.storage.paths import LEDGER, RECEIPT, RunDirectory, runs_in
+
+MAX_LISTED_RECEIPT = 64 * 2**20
+"""A receipt is at most 64 MiB (evidence format section 1)."""
+
+
+@click.command("ls")
+@click.option("--docket-dir", type=click.Path(path_type=Path), default=Path(".docket"), envvar="DOCKET_DIR")
+@click.option("--json", "as_json", is_flag=True, help="One JSON list, for scripts.")
+@click.option("--outcome", metavar="WORD", help="Only runs with this outcome: completed, failed, breached, ...")
+@click.option("--label", metavar="TEXT", help="Only runs with this label.")
+def command(docket_dir: Path, as_json: bool, outcome: str | None, label: str | None) -> None:
+    """List runs, oldest first: what each did and cost according to its receipt, unverified."""
+    rows = [
+        row
+        for row in map(describe, runs_in(docket_dir))
+        if (outcome is None or row["outcome"] == outcome) and (label is None or row["label"] == label)
+    ]
+    if as_json:
+        output.document(rows)
+    elif rows:
+        names = ("docket", "created_at", "outcome", "calls", "cost_usd", "label")
+        output.table(
+            [name.removesuffix("_usd") for name in names], [[_cell(row[name]) for name in names] for row in rows]
+        )
+    else:
+        output.remark(f"no runs in {docket_dir}")
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """One run as a row: from its receipt, or from what can be told without one."""
+    row: dict[str, Any] = {"docket": path.name, "path": str(path), "outcome": "unknown", "label": None}
+    row |= dict.fromkeys(("created_at", "calls", "denied", "cost_usd", "cost_is", "elapsed_us"))
+    try:
+        run = RunDirectory.open(path)
+    except DocketError:
+        return row | {"outcome": "unreadable"}
+    try:
+        receipt = run.read(RECEIPT)
+        if receipt is not None:
+            return row | _from_receipt(receipt)
+        if not (path / LEDGER).exists():
+            return row | {"outcome": "empty"}
+        return row | {"outcome": "running" if holder_of(run) else "no receipt"}
+    except DocketError:
+        return row | {"outcome": "unreadable"}
+    finally:
+        run.close()
+
+
+def _from_receipt(data: bytes) -> dict[str, Any]:
+    try:
+        receipt = orjson.loads(data)
+        session, totals = receipt["session"], receipt["totals"]
+        label = session.get("private", {}).get("label", {}).get("value")
+        return {
+            "created_at": receipt["created_at"],
+            "outcome": session["outcome"],
+            "elapsed_us": session["elapsed_us"],
+            "calls": totals["calls"],
+            "denied": totals["denied"],
+            "cost_usd": totals.get("cost_usd"),
+            "cost_is": totals["cost_is"],
+            "label": label,
+        }
+    except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError):
+        return {"outcome": "unreadable"}
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)

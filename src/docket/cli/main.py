@@ -1,0 +1,100 @@
+"""The ``docket`` command: finds a command, loads only that one, and turns errors into messages and exit statuses.
+
+Invariant: ``docket --version`` and ``docket COMMAND --help`` import neither aiohttp nor cryptography.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from docket import __version__
+from docket.cli import exit_codes, output
+from docket.errors import DocketError
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("docket.cli.init", "Write a commented docket.toml."),
+    "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
+    "ls": ("docket.cli.ls", "List runs."),
+    "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
+}
+"""Every command: the module that holds ``command``, and its line in ``docket --help``."""
+
+EPILOG = """\b
+Start here:
+  docket demo                                  a looping agent, stopped by its cap, offline
+  docket init                                  write a commented docket.toml
+  docket run --max-usd 5 -- python agent.py    supervise an agent
+  docket verify .docket/latest                 check what was recorded
+
+Exit status of `run`: the agent's own; 42 stopped by a cap; 125 docket failed; 126, 127 the agent cannot be started;
+128+n ended by signal n; 2 wrong call or policy, nothing started.
+"""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="docket", message="%(prog)s %(version)s")
+def docket() -> None:
+    """Supervise an AI agent, meter and cap its model calls, and write a receipt that anyone can verify."""
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line ``args`` (sys.argv by default) and exit with its status."""
+    sys.exit(status_of(sys.argv[1:] if args is None else args))
+
+
+def status_of(args: Sequence[str]) -> int:
+    """Run the command line ``args`` and return its exit status; a command's result is its status, None meaning 0."""
+    try:
+        returned = docket.main(list(args), prog_name="docket", standalone_mode=False)
+        sys.stdout.flush()
+    except DocketError as error:
+        output.failure(str(error), error.hint)
+        return exit_codes.of_error(error)
+    except click.Abort:
+        return exit_codes.INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return exit_codes.USAGE
+    except (BrokenPipeError, SystemExit):  # click turns EPIPE, and nothing else here, into SystemExit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
+        return exit_codes.BROKEN_PIPE
+    except Exception as error:  # noqa: BLE001 the one place where a fault of docket's own becomes a message
+        return _own_fault(error)
+    return returned if isinstance(returned, int) else exit_codes.OK
+
+
+def _own_fault(error: Exception) -> int:
+    """Name the type and the place only: the text of a foreign exception may quote a request or an environment."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}" if trace else "unknown place"
+    output.failure(f"fault of docket itself: {type(error).__name__} at {place}", "please report it with this line")
+    return exit_codes.DOCKET_FAILED
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""``docket run``: flags to a RunRequest. What a run does is the supervisor's."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from docket.errors import UsageError
+
+if TYPE_CHECKING:
+    from docket.policy.model import Policy
+
+POLICY_FILE = Path("docket.toml")
+"""Read from the working directory when --policy names no other."""
+FLAGS: dict[str, str] = {
+    "max_usd": "caps.max_usd",
+    "max_tokens": "caps.max_tokens",
+    "max_calls": "caps.max_model_calls",
+    "max_wall_clock": "caps.max_wall_seconds",
+    "on_breach": "caps.on_breach",
+    "budget_mode": "budget.mode",
+}
+"""Flags that override one key of the policy."""
+
+
+@click.command("run", context_settings={"allow_interspersed_args": False})
+@click.option("--policy", type=click.Path(path_type=Path), help="Policy file; ./docket.toml if there is one.")
+@click.option("--max-usd", metavar="USD", help="US dollars that the run may spend.")
+@click.option("--max-tokens", metavar="N", help="Tokens of all kinds together.")
+@click.option("--max-calls", metavar="N", help="Model calls forwarded to a provider.")
+@click.option("--max-wall-clock", metavar="TIME", help="Seconds, or a time such as 90s, 15m, 2h.")
+@click.option("--on-breach", metavar="kill|deny", help="At a cap: stop the process tree, or refuse further calls.")
+@click.option("--budget-mode", metavar="usd|quota", help="Price the calls, or only count them.")
+@click.option(
+    "--upstream",
+    "upstreams",
+    multiple=True,
+    metavar="NAME=URL",
+    help="Address of a provider, as its own variable would hold it; NAME:PROTOCOL=URL for a new one. Repeatable.",
+)
+@click.option("--prices", type=click.Path(path_type=Path), help="Price table to use instead of the built-in one.")
+@click.option("--label", metavar="TEXT", help="A name for the run; `docket ls` shows it, a verifier needs not know it.")
+@click.option(
+    "--docket-dir",
+    type=click.Path(path_type=Path),
+    default=Path(".docket"),
+    envvar="DOCKET_DIR",
+    show_default=True,
+    show_envvar=True,
+    help="Where runs are recorded.",
+)
+@click.option("--cwd", type=click.Path(path_type=Path), default=Path(), help="Working directory of the agent.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port of the boundary; any free one if left out."
+)
+@click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
+@click.option("--summary-file", type=click.Path(path_type=Path), help="Write a summary in Markdown to this file.")
+@click.option(
+    "--sign", "sign", type=click.Path(path_type=Path), help="Operator key of `docket keygen`; signs the receipt."
+)
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
+def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> int:
+    """Run COMMAND as an agent whose model calls pass through docket.
+
+    The agent's base-URL variables (OPENAI_BASE_URL, ANTHROPIC_BASE_URL, ...) are pointed at docket, which meters,
+    caps and records every call, and forwards it unchanged. When the agent and everything it started have ended, a
+    receipt is written beside the ledger. docket itself prints to stderr only.
+
+    \b
+      docket run --max-usd 5 -- python agent.py
+      docket run --max-calls 100 --on-breach deny -- claude -p "fix the tests"
+
+    Exit status: the agent's own; 42 stopped by a cap; 125 docket failed; 126, 127 COMMAND cannot be started; 128+n
+    ended by signal n; 2 wrong call or policy, nothing started.
+    """
+    from docket.policy.parse import override
+    from docket.supervisor.request import RunRequest
+
+    policy_file, effective = read_policy(policy)
+    overrides = {key: str(options[flag]) for flag, key in FLAGS.items() if options[flag] is not None}
+    flags = {key: (f"--{flag.replace('_', '-')}", overrides[key]) for flag, key in FLAGS.items() if key in overrides}
+    effective = override(effective, flags, upstreams)
+    cwd: Path = options["cwd"]
+    if not cwd.is_dir():
+        raise UsageError(f"--cwd: {cwd} is not a directory")
+    request = RunRequest(
+        argv=argv,
+        policy=effective,
+        docket_dir=options["docket_dir"].absolute(),
+        cwd=cwd.absolute(),
+        environ=dict(os.environ),
+        policy_file=policy_file,
+        overrides=overrides | _upstream_overrides(upstreams),
+        prices=options["prices"],
+        label=options["label"],
+        port=options["port"],
+        quiet=options["quiet"],
+        summary_file=options["summary_file"],
+        operator_key=options["sign"],
+    )
+    supervisor = importlib.import_module("docket.supervisor.run")  # the whole boundary; a wrong flag needs none of it
+    return int(supervisor.run(request))
+
+
+def read_policy(file: Path | None) -> tuple[Path | None, Policy]:
+    """The policy of ``file``, of ./docket.toml if that exists, or the default one. Raises UsageError, PolicyError."""
+    from docket.policy.model import Policy
+    from docket.policy.parse import MAX_POLICY_BYTES, parse
+
+    chosen = file or POLICY_FILE
+    try:
+        with chosen.open("rb") as stream:
+            data = stream.read(MAX_POLICY_BYTES + 1)
+    except FileNotFoundError as error:
+        if file is None:
+            return None, Policy()
+        raise UsageError(f"no policy file {file}", hint="docket init writes one") from error
+    except OSError as error:
+        raise UsageError(f"cannot read the policy file {chosen}: {error.strerror}") from error
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"the policy file {chosen} is not UTF-8 at byte {error.start}") from error
+    return chosen, parse(text, str(chosen))
+
+
+def _upstream_overrides(upstreams: tuple[str, ...]) -> dict[str, str]:
+    from docket.policy.kinds import strip_userinfo
+
+    pairs = (text.partition("=") for text in upstreams)
+    return {f"upstreams.{name.partition(':')[0]}.base_url": strip_userinfo(url) for name, _, url in pairs}

@@ -1,0 +1,34 @@
+"""What the operator asked for: one run, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from docket.policy.model import Policy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One call of ``docket run``; the policy is the effective one, flags applied."""
+
+    argv: tuple[str, ...]
+    """The agent's command line, at least one word."""
+    policy: Policy
+    docket_dir: Path
+    """Holds ``runs/`` and ``latest``; made when missing."""
+    cwd: Path
+    environ: Mapping[str, str]
+    """docket's own environment; the agent's is derived from it."""
+    policy_file: Path | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    """Flags that changed the policy, by dotted key: recorded as private members of ``policy.applied``."""
+    prices: Path | None = None
+    label: str | None = None
+    port: int = 0
+    """Of the boundary on loopback; 0 takes any free one."""
+    quiet: bool = False
+    summary_file: Path | None = None
+    operator_key: Path | None = None
+    """Private operator key: endorses the run key and signs the receipt."""
