@@ -17,7 +17,8 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
@@ -43,6 +44,8 @@ class Settings:
     max_sleep_seconds: float = 30.0
     model: str = "gpt-4o-mini"
     key: str = "sk-none"
+    count_file: str | None = None
+    """Where the agent writes what it saw on the wire; ``docket chaos`` asks for it."""
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Settings:
@@ -63,6 +66,7 @@ class Settings:
             max_sleep_seconds=_number(environ, "DOCKET_AGENT_MAX_SLEEP", 30),
             model=environ.get("DOCKET_AGENT_MODEL", "gpt-4o-mini"),
             key=environ.get("OPENAI_API_KEY", "sk-none"),
+            count_file=environ.get("DOCKET_CHAOS_COUNT"),
         )
 
 
@@ -199,9 +203,10 @@ def main() -> int:
         return 2
     agent = Agent(settings, post, time.sleep)  # noqa: TID251 - an agent that waits is what is simulated
     status = agent.run()
-    count = agent.count
-    seen = {"sent": count.sent, "ok": count.ok, "refused": count.refused, "failed": count.failed, "waits": count.waits}
-    print(_encode(seen).decode())  # noqa: T201 - a program's own output
+    seen = _encode(asdict(agent.count)).decode()
+    print(seen)  # noqa: T201 - a program's own output
+    if settings.count_file is not None:
+        Path(settings.count_file).write_text(seen + "\n")
     return status
 
 

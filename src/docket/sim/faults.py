@@ -48,7 +48,7 @@ KINDS: Mapping[str, FaultKind] = {
     "drop": FaultKind(port="upstream", unit="none", default=0, does="the request gets no answer at all"),
     "corrupt": FaultKind(port="upstream", unit="none", default=0, does="one byte of the body is changed"),
     "duplicate": FaultKind(port="upstream", unit="none", default=0, does="the first piece of the body comes twice"),
-    "enospc": FaultKind(port="disk", unit="bytes", default=65_536, does="the volume holds only so many bytes"),
+    "enospc": FaultKind(port="disk", unit="bytes", default=65_536, does="the ledger may grow to this size only"),
     "eio": FaultKind(port="disk", unit="none", default=0, does="a sync of the ledger fails"),
     "slow_sync": FaultKind(port="disk", unit="us", default=5_000, does="a sync takes this much longer"),
     "lying_sync": FaultKind(port="disk", unit="none", default=0, does="a sync returns without having synced"),
