@@ -23,6 +23,8 @@ FLAGS: dict[str, str] = {
     "max_wall_clock": "caps.max_wall_seconds",
     "on_breach": "caps.on_breach",
     "budget_mode": "budget.mode",
+    "health_listen": "health.listen",
+    "metrics_file": "health.metrics_file",
 }
 """Flags that override one key of the policy."""
 
@@ -57,6 +59,10 @@ FLAGS: dict[str, str] = {
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the boundary; any free one if left out."
 )
+@click.option(
+    "--health-listen", metavar="ADDR:PORT", help="Serve health and metrics, and nothing else, on this address too."
+)
+@click.option("--metrics-file", metavar="PATH", help="Write the last metrics to this file when the run ends.")
 @click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
 @click.option("--summary-file", type=click.Path(path_type=Path), help="Write a summary in Markdown to this file.")
 @click.option(
