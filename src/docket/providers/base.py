@@ -1,4 +1,4 @@
-"""The protocol that every provider file fulfils: recognise a request, observe a response.
+"""The protocol that every provider file fulfils: read a request, observe a response.
 
 Observing is incremental and bounded, and can only lower the evidence, never fail the call.
 """
@@ -10,19 +10,24 @@ from typing import Protocol
 
 from docket.providers.call import Call, Endpoint, Observation
 
+Headers = Sequence[tuple[bytes, bytes]]
+"""A message head's fields in order, names in any case."""
+
 
 class Observer(Protocol):
     """Watches the decoded bytes of one answer."""
 
-    saw_end: bool
-    """Whether the bytes fed so far hold the terminal event, on which SDKs act; an ended answer stays ended."""
+    @property
+    def saw_end(self) -> bool:
+        """Whether the bytes fed so far hold the terminal event, on which SDKs act; an ended answer stays ended."""
+        ...
 
     def feed(self, data: bytes) -> None:
         """Take the next decoded bytes; never raises because of them."""
         ...
 
     def finish(self, *, clean: bool) -> Observation:
-        """What was seen; ``clean`` says whether the body ended as its framing promised."""
+        """What was seen; ``clean`` says whether the body ended as its framing promised. May be asked again."""
         ...
 
 
@@ -31,14 +36,13 @@ class Provider(Protocol):
 
     protocol: str
 
-    def endpoint(self, method: str, path: str) -> Endpoint | None:
-        """The endpoint that ``path`` (without the query, as sent) names, or None if this protocol does not know it."""
-        ...
-
     def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        """What the decoded request ``body`` asks for; an unreadable body gives a call with ``parsed`` false."""
+        """What the decoded request ``body`` asks for; an unreadable body gives a call with ``parsed`` false.
+
+        ``path`` is the request's path as sent, without the query: some protocols name the model there.
+        """
         ...
 
-    def observer(self, call: Call, *, status: int, headers: Sequence[tuple[bytes, bytes]]) -> Observer:
+    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
         """A fresh observer for the answer to ``call`` with this head."""
         ...

@@ -10,6 +10,8 @@ from docket.ledger.usage import Counts
 
 UNKNOWN_MODEL = "unknown"
 """Stands in events where no model could be read."""
+STANDARD_TIER = "standard"
+"""The tier of a call whose answer names none; providers also spell it ``default``."""
 
 
 class EndpointClass(StrEnum):
@@ -29,7 +31,9 @@ class Endpoint:
     name: str
     kind: EndpointClass
     protocol: str
-    """The wire protocol whose parser observes the answer, and whose error shape a refusal takes."""
+    """The wire protocol whose parser observes the answer; for an endpoint without parser, the upstream's family."""
+    family: str
+    """``openai``, ``anthropic``, ``gemini`` or ``ollama``: whose error shape a refusal takes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +46,11 @@ class Call:
     model: str = UNKNOWN_MODEL
     stream: bool = False
     max_output: int | None = None
-    """Output limit in tokens that the request sets."""
+    """Output limit in tokens that the request sets, for one answer."""
+    choices: int = 1
+    """Answers asked for at once (``n``, ``candidateCount``); each may be as long as the limit."""
+    tier: str | None = None
+    """The tier that the request names; only the answer says which one served it."""
     body_bytes: int = 0
     parsed: bool = False
     """Whether the body could be read; where not, the model is unknown."""
@@ -50,6 +58,8 @@ class Call:
     """Whether the request builds on state that the provider keeps (``previous_response_id`` and the like)."""
     previous: str | None = None
     """The provider's id of the answer that this request continues."""
+    usage_in_stream: bool | None = None
+    """What the request says of ``stream_options.include_usage``; None where it says nothing or cannot."""
     retry_count: int | None = None
     credential: str | None = None
     """Fingerprint of the credential under a key of the run: in memory only, never written, never a label."""
@@ -73,4 +83,6 @@ class Observation:
     answer_id: str | None = None
     """The provider's id of the answer, which a later stateful request may name."""
     unread: str | None = None
-    """Why the body could not be read (``coding``, ``bomb``, ``line-limit``, ``nesting``, ``not-json``), if so."""
+    """Why a part of the body could not be read (``coding``, ``bomb``, ``too-long``, ``not-json``), if so."""
+    reasoning: int | None = None
+    """The part of the output that the provider calls reasoning, where it says; it is billed inside ``output``."""

@@ -1,1 +1,35 @@
-"""OpenAI Chat Completions: endpoints, requests and answers (POST /v1/chat/completions)."""
+"""OpenAI Chat Completions (``POST /v1/chat/completions``) and the many servers that speak it.
+
+Source: OpenAI API reference, "Create chat completion" and "Chat completion chunk"; deviations as reported.
+"""
+
+from __future__ import annotations
+
+from docket.providers.answer import AnswerObserver, ErrorFold
+from docket.providers.base import Headers, Observer
+from docket.providers.call import Call, Endpoint
+from docket.providers.figures import limit, member, text
+from docket.providers.framing import framing_of
+from docket.providers.openai_choices import ChoicesFold
+from docket.providers.request import read_request
+
+
+class OpenAIChat:
+    protocol = "openai-chat"
+
+    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
+        asked = read_request(body)
+        options = member(asked.document, "stream_options")
+        include = options.get("include_usage")
+        return asked.call(
+            upstream=upstream,
+            provider=provider,
+            endpoint=endpoint,
+            max_output=limit(asked.document, "max_completion_tokens", "max_tokens"),
+            choices=limit(asked.document, "n") or 1,
+            tier=text(asked.document, "service_tier"),
+            usage_in_stream=include if isinstance(include, bool) else None,
+        )
+
+    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
+        return AnswerObserver(framing_of(headers), ChoicesFold() if status < 400 else ErrorFold())

@@ -1,0 +1,118 @@
+"""Observing an answer: a framing cuts the body into documents, a fold of the protocol reads them.
+
+The one implementation of ``Observer``. Invariant: nothing in a body raises; what cannot be read is noted and can only
+lower the evidence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar, Protocol
+
+import orjson
+
+from docket.ledger.usage import Counts
+from docket.providers.call import Observation, Terminal
+from docket.providers.figures import Document, text
+from docket.providers.framing import Framing, Piece
+
+NOTHING = Counts(source="none")
+
+
+class Fold(Protocol):
+    """What a protocol makes of the documents of one answer, in order."""
+
+    terminators: ClassVar[frozenset[bytes]]
+    """Event texts that end a stream and are no JSON (``[DONE]``)."""
+    ended: bool
+    """Whether the terminal event was seen."""
+
+    def see(self, name: bytes, document: Document) -> None:
+        """Take the next document; ``name`` is its event's name."""
+        ...
+
+    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+        """What the documents say; ``clean`` is false where the body ended before its framing did."""
+        ...
+
+
+class AnswerObserver:
+    """Watches the decoded bytes of one answer."""
+
+    def __init__(self, framing: Framing, fold: Fold) -> None:
+        self._framing = framing
+        self._fold = fold
+        self._unread: str | None = None
+        self._done = False
+
+    @property
+    def saw_end(self) -> bool:
+        return self._fold.ended
+
+    def feed(self, data: bytes) -> None:
+        for piece in self._framing.feed(data):
+            self._see(piece)
+
+    def finish(self, *, clean: bool) -> Observation:
+        if not self._done:
+            self._done = True
+            for piece in self._framing.finish():
+                self._see(piece)
+        observation = self._fold.observe(clean=clean, streamed=self._framing.streamed)
+        return replace(observation, unread=self._unread) if self._unread else observation
+
+    def _see(self, piece: Piece) -> None:
+        if piece.text is None:
+            self._unread = "too-long"
+            return
+        if piece.text.strip() in self._fold.terminators:
+            self._fold.ended = True
+            return
+        try:
+            document = orjson.loads(piece.text)
+        except orjson.JSONDecodeError:
+            if piece.text.strip():
+                self._unread = self._unread or "not-json"
+            return
+        if isinstance(document, dict):
+            self._fold.see(piece.name, document)
+
+
+class ErrorFold:
+    """Reads the body of an error status: the provider's error type, in the shapes that providers use."""
+
+    terminators: ClassVar[frozenset[bytes]] = frozenset()
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._type: str | None = None
+
+    def see(self, name: bytes, document: Document) -> None:
+        self._type = self._type or error_type(document)
+
+    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+        return Observation(terminal="error", counts=NOTHING, error_type=self._type)
+
+
+def error_type(document: Document) -> str | None:
+    """The type of an error object: its ``type``, ``status`` (Gemini) or ``code``, as a string."""
+    error = document.get("error")
+    if isinstance(error, str):
+        return None
+    if not isinstance(error, dict):
+        return None
+    code = error.get("code")
+    return text(error, "type") or text(error, "status") or (str(code) if isinstance(code, str | int) else None)
+
+
+def ending(*, error: bool, done: bool, finish: str | None, limits: frozenset[str], clean: bool) -> Terminal:
+    """How an answer ended by a protocol that may leave its terminator out.
+
+    ``done`` says that a terminator or a reason to finish was seen; ``limits`` are the reasons that mean an answer cut
+    short by a limit.
+    """
+    if error:
+        return "error"
+    if done or (clean and finish is not None):
+        return "incomplete" if finish in limits else "complete"
+    return "unterminated" if clean else "truncated"

@@ -1,0 +1,59 @@
+"""Reading counters out of decoded JSON, where anything may stand in any place.
+
+Unknown is never zero: an absent or null counter is None, and one that cannot be (negative, fractional, huge, not a
+number) raises Malformed, which makes the whole usage unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+Document: TypeAlias = "Mapping[str, object]"
+
+MAX_QUANTITY = 10**9
+"""The largest quantity of the evidence format (section 1)."""
+
+
+class Malformed(ValueError):
+    """A counter is not a count."""
+
+
+def counter(document: Document, *names: str) -> int | None:
+    """The first of ``names`` that is present and not null. Raises Malformed where that is no count."""
+    for name in names:
+        value = document.get(name)
+        if value is None:
+            continue
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if type(value) is not int or not 0 <= value <= MAX_QUANTITY:
+            raise Malformed(name)
+        return value
+    return None
+
+
+def limit(document: Document, *names: str) -> int | None:
+    """As ``counter``, for a limit that a request sets: one that is no count counts as not given."""
+    try:
+        return counter(document, *names)
+    except Malformed:
+        return None
+
+
+def member(document: Document, name: str) -> Document:
+    """The object that stands under ``name``, or an empty one."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def members(document: Document, name: str) -> list[Document]:
+    """The objects in the list that stands under ``name``."""
+    value = document.get(name)
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def text(document: Document, name: str) -> str | None:
+    """The string that stands under ``name``; an empty one counts as absent."""
+    value = document.get(name)
+    return value if isinstance(value, str) and value else None

@@ -1,0 +1,135 @@
+"""The framings in which providers send JSON: one document, server-sent events, one document a line, a JSON array.
+
+Owns the cut of decoded body bytes into documents. Invariant: the same documents come out however the bytes are cut,
+and memory stays bounded; a document that was too long to keep is given as None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from docket.providers.base import Headers
+from docket.providers.long_text import LongText
+from docket.providers.sse import SseDecoder
+
+
+class Piece(NamedTuple):
+    """One document's text and the name of its event, empty where the framing has no names."""
+
+    name: bytes
+    text: bytes | None
+
+
+class Framing(Protocol):
+    """Cuts a body into pieces."""
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the body is made of several documents, so that its end is a matter of the protocol."""
+        ...
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        """The pieces that ``data`` completes."""
+        ...
+
+    def finish(self) -> Iterator[Piece]:
+        """What stands unfinished at the end of the body."""
+        ...
+
+
+class Events:
+    """``text/event-stream``."""
+
+    streamed = True
+
+    def __init__(self) -> None:
+        self._decoder = SseDecoder()
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        for event in self._decoder.feed(data):
+            yield Piece(event.name, event.data)
+
+    def finish(self) -> Iterator[Piece]:
+        for event in self._decoder.finish():
+            yield Piece(event.name, event.data)
+
+
+class Lines:
+    """One document a line (NDJSON); empty lines mean nothing."""
+
+    streamed = True
+
+    def __init__(self) -> None:
+        self._line = LongText()
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            self._line.add(line)
+            yield from self.finish()
+        self._line.add(rest)
+
+    def finish(self) -> Iterator[Piece]:
+        text = self._line.take()
+        if text is None or text.strip():
+            yield Piece(b"", text)
+
+
+class Document:
+    """A body that is one document."""
+
+    streamed = False
+
+    def __init__(self) -> None:
+        self._text = LongText()
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        self._text.add(data)
+        return iter(())
+
+    def finish(self) -> Iterator[Piece]:
+        if not self._text.empty:
+            yield Piece(b"", self._text.take())
+
+
+class Sniffed:
+    """Takes the framing from the first byte that is no white space: ``{`` or ``[`` starts a document."""
+
+    def __init__(self, document: Framing) -> None:
+        self._document = document
+        self._chosen: Framing | None = None
+
+    @property
+    def streamed(self) -> bool:
+        return self._chosen is not None and self._chosen.streamed
+
+    def feed(self, data: bytes) -> Iterator[Piece]:
+        if self._chosen is None:
+            data = data.lstrip()
+            if not data:
+                return
+            self._chosen = self._document if data[:1] in (b"{", b"[") else Events()
+        yield from self._chosen.feed(data)
+
+    def finish(self) -> Iterator[Piece]:
+        if self._chosen is not None:
+            yield from self._chosen.finish()
+
+
+def content_type(headers: Headers) -> bytes:
+    """The media type of a head, lower case and without parameters; empty where there is none (RFC 9110 8.3)."""
+    for name, value in headers:
+        if name.lower() == b"content-type":
+            return value.partition(b";")[0].strip().lower()
+    return b""
+
+
+def framing_of(headers: Headers, document: Framing | None = None) -> Framing:
+    """The framing that a head announces; where it announces none that is known, the first byte decides.
+
+    ``document`` is how this protocol frames what is no event stream.
+    """
+    if content_type(headers) == b"text/event-stream":
+        return Events()
+    return Sniffed(document or Document())

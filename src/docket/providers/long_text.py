@@ -1,0 +1,114 @@
+"""JSON text of any length in bounded memory: what is too long to keep whole loses the insides of its long strings.
+
+Owns one rule: up to ``LongText.PLAIN`` bytes are kept as they are; beyond, every string longer than ``STRING`` bytes
+becomes empty (it is prose or an image, never a figure). Text still longer than ``LIMIT`` is given up as a whole.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+STRING = 512
+"""Longest string kept of a long text, in bytes: longer than any model name, id or reason."""
+_IN_STRING = re.compile(rb'["\\]')
+
+
+class LongText:
+    """Bytes that are added piece by piece and taken once."""
+
+    PLAIN: ClassVar[int] = 256 * 1024
+    """Kept whole up to here: nearly every event and answer of a provider."""
+    LIMIT: ClassVar[int] = 1024 * 1024
+    """Most that is kept of one text, in bytes; bounds the memory of a call."""
+
+    __slots__ = ("_condenser", "_pieces", "_size")
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._condenser: _Condenser | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self._size and self._condenser is None
+
+    def add(self, piece: bytes) -> None:
+        if not piece:
+            return
+        if self._condenser is not None:
+            self._condenser.add(piece)
+            return
+        self._pieces.append(piece)
+        self._size += len(piece)
+        if self._size > self.PLAIN:
+            self._condenser = _Condenser(self.LIMIT)
+            for kept in self._pieces:
+                self._condenser.add(kept)
+            self._pieces.clear()
+
+    def take(self) -> bytes | None:
+        """The text, and start anew; None where even the cut text was too long."""
+        text = b"".join(self._pieces) if self._condenser is None else self._condenser.text()
+        self._pieces.clear()
+        self._size, self._condenser = 0, None
+        return text
+
+
+class _Condenser:
+    """Copies JSON text and empties strings longer than STRING bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._out = bytearray()
+        self._in_string = False
+        self._kept = 0
+        self._escape = False
+        self._full = False
+
+    def add(self, piece: bytes) -> None:
+        at = 0
+        while at < len(piece) and not self._full:
+            at = self._string(piece, at) if self._in_string else self._plain(piece, at)
+            if len(self._out) > self._limit:
+                self._full = True
+                self._out.clear()
+
+    def text(self) -> bytes | None:
+        return None if self._full else bytes(self._out)
+
+    def _plain(self, piece: bytes, at: int) -> int:
+        quote = piece.find(b'"', at)
+        end = len(piece) if quote < 0 else quote + 1
+        self._out += piece[at:end]
+        if quote >= 0:
+            self._in_string, self._kept = True, 0
+        return end
+
+    def _string(self, piece: bytes, at: int) -> int:
+        if self._escape:
+            self._escape = False
+            self._keep(piece[at : at + 1])
+            return at + 1
+        found = _IN_STRING.search(piece, at)
+        end = len(piece) if found is None else found.start()
+        self._keep(piece[at:end])
+        if found is None:
+            return end
+        if found.group() == b'"':
+            self._close()
+        else:
+            self._escape = True
+            self._keep(b"\\")
+        return end + 1
+
+    def _keep(self, part: bytes) -> None:
+        if self._kept <= STRING:
+            self._out += part[: STRING + 1 - self._kept]
+        self._kept += len(part)
+
+    def _close(self) -> None:
+        if self._kept > STRING:
+            del self._out[len(self._out) - STRING - 1 :]
+        self._out += b'"'
+        self._in_string = False

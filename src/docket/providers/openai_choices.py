@@ -1,0 +1,68 @@
+"""The answers of OpenAI's protocols that hold ``choices``: chat completions and legacy completions, whole or in chunks.
+
+Source: OpenAI API reference, "Chat completion chunk" and "Completion object"; deviations of other servers as reported.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docket.providers.answer import ending, error_type
+from docket.providers.call import Observation
+from docket.providers.figures import Document, member, members, text
+from docket.providers.openai_usage import Figures, counts, read_usage
+
+LIMITS = frozenset({"length", "content_filter"})
+"""Reasons to finish that mean an answer cut short."""
+
+
+class ChoicesFold:
+    """Reads a completion, or its chunks: the last usage figure wins, and a chunk without one wipes nothing."""
+
+    terminators: ClassVar[frozenset[bytes]] = frozenset({b"[DONE]"})
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._seen = False
+        self._figures: Figures | None = None
+        self._model: str | None = None
+        self._tier: str | None = None
+        self._id: str | None = None
+        self._finish: str | None = None
+        self._error: str | None = None
+        self._failed = False
+
+    def see(self, name: bytes, document: Document) -> None:
+        self._seen = True
+        if document.get("error") is not None:
+            self._failed = True
+            self._error = self._error or error_type(document)
+        self._model = text(document, "model") or self._model
+        self._tier = text(document, "service_tier") or self._tier
+        self._id = text(document, "id") or self._id
+        usage = member(document, "usage")
+        for choice in members(document, "choices"):
+            self._finish = text(choice, "finish_reason") or self._finish
+            usage = usage or member(choice, "usage")
+        if usage:
+            self._figures = read_usage(usage)
+
+    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+        terminal = ending(
+            error=self._failed,
+            done=self.ended or (clean and not streamed and self._seen),
+            finish=self._finish,
+            limits=LIMITS,
+            clean=clean,
+        )
+        final = terminal in ("complete", "incomplete")
+        return Observation(
+            terminal=terminal,
+            counts=counts(self._figures, final=final),
+            model=self._model,
+            tier=self._tier,
+            finish=self._finish,
+            error_type=self._error,
+            answer_id=self._id,
+            reasoning=self._figures.reasoning if self._figures else None,
+        )

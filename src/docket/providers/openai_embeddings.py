@@ -1,0 +1,56 @@
+"""OpenAI embeddings (``POST /v1/embeddings``): input is all there is. Source: OpenAI API reference, "Embeddings"."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from docket.providers.answer import AnswerObserver, ErrorFold, ending, error_type
+from docket.providers.base import Headers, Observer
+from docket.providers.call import Call, Endpoint, Observation
+from docket.providers.figures import Document, member, text
+from docket.providers.framing import framing_of
+from docket.providers.openai_usage import Figures, counts, read_usage
+from docket.providers.request import read_request
+
+
+class OpenAIEmbeddings:
+    protocol = "openai-embeddings"
+
+    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
+        return read_request(body).call(
+            upstream=upstream, provider=provider, endpoint=endpoint, stream=False, max_output=0
+        )
+
+    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
+        return AnswerObserver(framing_of(headers), EmbeddingsFold() if status < 400 else ErrorFold())
+
+
+class EmbeddingsFold:
+    """Reads one list of embeddings."""
+
+    terminators: ClassVar[frozenset[bytes]] = frozenset()
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._seen = False
+        self._figures: Figures | None = None
+        self._model: str | None = None
+        self._error: str | None = None
+        self._failed = False
+
+    def see(self, name: bytes, document: Document) -> None:
+        self._seen = True
+        self._failed = document.get("error") is not None
+        self._error = error_type(document)
+        self._model = text(document, "model")
+        usage = member(document, "usage")
+        self._figures = read_usage(usage) if usage else None
+
+    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+        terminal = ending(error=self._failed, done=clean and self._seen, finish=None, limits=frozenset(), clean=clean)
+        return Observation(
+            terminal=terminal,
+            counts=counts(self._figures, final=terminal == "complete"),
+            model=self._model,
+            error_type=self._error,
+        )

@@ -1,0 +1,49 @@
+"""The providers, in an ordered tuple, and the way from a request to the one that reads it."""
+
+from __future__ import annotations
+
+from docket.providers.anthropic import Anthropic
+from docket.providers.base import Headers, Observer, Provider
+from docket.providers.call import Call, Endpoint
+from docket.providers.endpoints import find
+from docket.providers.gemini import Gemini
+from docket.providers.ollama import Ollama
+from docket.providers.openai_chat import OpenAIChat
+from docket.providers.openai_completions import OpenAICompletions
+from docket.providers.openai_embeddings import OpenAIEmbeddings
+from docket.providers.openai_responses import OpenAIResponses
+from docket.providers.request import read_request
+
+REGISTRY: tuple[Provider, ...] = (
+    OpenAIChat(),
+    OpenAIResponses(),
+    OpenAICompletions(),
+    OpenAIEmbeddings(),
+    Anthropic(),
+    Gemini(),
+    Ollama(),
+)
+"""One provider for each wire protocol that is metered."""
+VENDORS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google", "ollama": "ollama"}
+"""Whose prices an upstream of this family has unless the policy says otherwise."""
+
+_BY_PROTOCOL = {provider.protocol: provider for provider in REGISTRY}
+
+
+def recognise(family: str, method: str, path: str) -> Endpoint:
+    """The endpoint that a request names at an upstream of ``family``; ``path`` as sent, a query is ignored."""
+    return find(family, method, path)
+
+
+def call_of(*, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
+    """What the decoded request ``body`` asks of ``endpoint``; without a parser only the model is looked for."""
+    reader = _BY_PROTOCOL.get(endpoint.protocol)
+    if reader is None:
+        return read_request(body).call(upstream=upstream, provider=provider, endpoint=endpoint)
+    return reader.call(upstream=upstream, provider=provider, endpoint=endpoint, body=body, path=path)
+
+
+def observer_of(call: Call, *, status: int, headers: Headers) -> Observer | None:
+    """A fresh observer for the answer to ``call``, or None where nothing reads such answers."""
+    reader = _BY_PROTOCOL.get(call.endpoint.protocol)
+    return reader.observer(call, status=status, headers=headers) if reader else None
