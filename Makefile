@@ -2,14 +2,17 @@ PY ?= python3
 V := .venv
 BIN := $(V)/bin
 .DEFAULT_GOAL := help
-.PHONY: help venv test check lint types layers format clean
+.PHONY: help venv demo test long check lint types layers docs changelog shape format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(V)/.installed: requirements/dev.lock pyproject.toml
+$(V)/.locked: requirements/dev.lock
 	$(PY) -m venv $(V)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@
+
+$(V)/.installed: $(V)/.locked pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
@@ -25,14 +28,26 @@ types: venv
 layers: venv
 	$(BIN)/lint-imports
 
-check: lint types layers ## format, lint, strict types, import layers
+check: lint types layers ## format, lint, strict types, import layers (seconds)
 
 format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix . || true
 	$(BIN)/ruff format .
 
-test: venv ## every test that takes under 20 s (under 5 minutes in all)
-	$(BIN)/python -m pytest -n 2 -q
+test: venv ## every test that takes under 20 s (under 5 minutes in all); skipped ones are listed and counted
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -q -m "not long"
 
-clean:
-	rm -rf $(V) build dist
+long: venv ## the long tests, one at a time; dated results go to docs/measurements/
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m long --timeout 3600
+
+docs: venv ## write again the pages that are generated from the code
+	$(BIN)/python -m tools.policy_page > docs/policy.md
+
+changelog: ## show what changes/ says about the next version
+	@$(PY) -m tools.changelog
+
+shape: venv ## report lengths, complexity and docstrings; a report, never a gate
+	@$(BIN)/python -m tools.shape src/docket
+
+clean: ## remove everything that make made
+	rm -rf $(V) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

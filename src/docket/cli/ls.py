@@ -18,7 +18,14 @@ MAX_LISTED_RECEIPT = 64 * 2**20
 
 
 @click.command("ls")
-@click.option("--docket-dir", type=click.Path(path_type=Path), default=Path(".docket"), envvar="DOCKET_DIR")
+@click.option(
+    "--docket-dir",
+    type=click.Path(path_type=Path),
+    default=Path(".docket"),
+    envvar="DOCKET_DIR",
+    show_default=True,
+    help="Where runs are recorded.",
+)
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, for scripts.")
 @click.option("--outcome", metavar="WORD", help="Only runs with this outcome: completed, failed, breached, ...")
 @click.option("--label", metavar="TEXT", help="Only runs with this label.")
