@@ -2,7 +2,7 @@ PY ?= python3
 V := .venv
 BIN := $(V)/bin
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test long check lint types layers docs changelog shape format clean
+.PHONY: help venv test long check lint types layers docs changelog shape format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
