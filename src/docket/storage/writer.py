@@ -345,5 +345,6 @@ def _resolve(waiter: asyncio.Future[Any], result: Any, error: Exception | None) 
         return
     if error is not None:
         waiter.set_exception(error)
+        waiter.exception()  # seen here: whoever does not wait learns it from every later append
     else:
         waiter.set_result(result)
