@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,3 +121,12 @@ def test_every_fragment_of_the_changelog_is_short_and_ends_like_a_sentence() -> 
         assert 1 <= len(text.splitlines()) <= 4, path.name
         assert text.endswith((".", ")")), path.name
     assert section().count("\n- ") + 1 == len(list((ROOT / "changes").glob("*.md")))
+
+
+def test_the_architecture_page_lists_every_package_in_the_order_that_the_layers_allow() -> None:
+    rows = re.findall(r"^\| `([a-z]+)` \|", (ROOT / "ARCHITECTURE.md").read_text(), re.MULTILINE)
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [set(layer.split(" | ")) for layer in contracts[0]["layers"]]
+    depth = {package: number for number, layer in enumerate(layers) for package in layer}
+    assert set(rows) == set(depth)
+    assert [depth[row] for row in rows] == sorted(depth[row] for row in rows)
