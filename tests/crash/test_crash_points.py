@@ -101,4 +101,3 @@ async def check_power_cut(root: Path, seed: int) -> str:
 async def test_a_power_cut_loses_nothing_acknowledged(tmp_path: Path) -> None:
     states = {await check_power_cut(tmp_path, seed) for seed in SEEDS}
     assert {"intact", "torn"} <= states
-

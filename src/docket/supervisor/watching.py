@@ -1,0 +1,143 @@
+"""Looks at a run from the side: clock steps, free space, health and metrics. Never on the way of a call.
+
+Owns the second listener and the metrics file. Invariant: what is served is read from the run at that moment; nothing
+here decides about a call or stops a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from docket.boundary.health import Health, HealthListener
+from docket.clock import Clock
+from docket.control.clock_watch import LOOK_EVERY_SECONDS, ClockWatch
+from docket.control.readiness import BreakerName, CapUse, Status
+from docket.errors import LedgerError
+from docket.ledger.events import ClockStep
+from docket.policy.model import Policy
+from docket.primitives.money import Usd
+from docket.supervisor.lifecycle import Phase
+from docket.telemetry.metrics import EntryLike, Metrics
+
+
+class Accounts(Protocol):
+    """What the gate knows at this moment."""
+
+    def cap_use(self) -> Mapping[str, CapUse]: ...
+
+    def breaker_states(self) -> Mapping[str, BreakerName]: ...
+
+    @property
+    def inflight(self) -> int: ...
+
+    @property
+    def reserved_usd(self) -> Usd: ...
+
+
+class Ledger(Protocol):
+    """What the writer knows at this moment."""
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def writable(self) -> bool: ...
+
+    @property
+    def unwritten(self) -> int: ...
+
+    def free_bytes(self) -> int | None: ...
+
+
+class Watching:
+    """One run's observer. ``phase`` and ``listening`` are set by whoever runs it."""
+
+    def __init__(
+        self,
+        *,
+        docket: str,
+        policy: Policy,
+        clock: Clock,
+        accounts: Accounts,
+        ledger: Ledger,
+        record: Callable[[ClockStep], object],
+        known_models: Iterable[str] = (),
+    ) -> None:
+        """``record`` takes a clock step for the ledger; ``known_models`` keep their own label in the metrics."""
+        self.phase = Phase.PREPARED
+        self.listening = False
+        self._docket = docket
+        self._policy = policy
+        self._clock = clock
+        self._accounts = accounts
+        self._ledger = ledger
+        self._record = record
+        self._metrics = Metrics(self.status, known_models)
+        self._steps = ClockWatch(clock.unix_us(), clock.monotonic_us())
+        self._listener: HealthListener | None = None
+        self.health = Health(self.status, self._metrics.render)
+
+    def status(self) -> Status:
+        """The run at this moment."""
+        return Status(
+            docket=self._docket,
+            phase=str(self.phase),
+            listening=self.listening,
+            ledger_writable=self._ledger.writable,
+            ledger_events=self._ledger.size,
+            unwritten_events=self._ledger.unwritten,
+            free_bytes=self._ledger.free_bytes(),
+            min_free_bytes=self._policy.resilience.min_free_bytes,
+            caps=self._accounts.cap_use(),
+            breakers=self._accounts.breaker_states(),
+            inflight=self._accounts.inflight,
+            reserved_usd=self._accounts.reserved_usd,
+        )
+
+    def observe(self, entry: EntryLike) -> None:
+        """Take a durable entry; an observer of the writer."""
+        self._metrics.observe(entry)
+
+    def observe_sync(self, duration_us: int) -> None:
+        """Take the time of one sync of the ledger, in microseconds."""
+        self._metrics.observe_sync(duration_us)
+
+    async def start(self) -> int | None:
+        """Open the second listener where the policy wants one; gives its port. Raises UsageError."""
+        address = self._policy.health.listen
+        if address is None:
+            return None
+        host, _, port = address.rpartition(":")
+        self._listener = HealthListener(self.health)
+        return await self._listener.start(host.strip("[]"), int(port))
+
+    async def watch(self) -> None:
+        """Look at the clock every second until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Record a step of the wall clock since the last look, if there was one."""
+        step = self._steps.look(self._clock.unix_us(), self._clock.monotonic_us())
+        if step is not None:
+            with suppress(LedgerError):  # a ledger that takes nothing more says so itself
+                self._record(step)
+
+    async def close(self) -> None:
+        """Close the second listener and leave the last metrics where the policy wants them. Raises OSError."""
+        if self._listener is not None:
+            await self._listener.close()
+        if self._policy.health.metrics_file is not None:
+            self._leave(Path(self._policy.health.metrics_file))
+
+    def _leave(self, path: Path) -> None:
+        """Replace ``path`` at once, so that a collector never reads half a file."""
+        part = path.with_name(f".{path.name}.{os.getpid()}")
+        part.write_bytes(self._metrics.render(None)[1])
+        part.replace(path)

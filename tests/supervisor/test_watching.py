@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import asyncio
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from docket.control.readiness import BreakerName, CapUse
+from docket.ledger.events import ClockStep
+from docket.policy.model import Policy
+from docket.policy.parse import parse
+from docket.primitives.canonical import JsonObject
+from docket.primitives.money import ZERO, Usd
+from docket.sim.clock import ManualClock
+from docket.supervisor.lifecycle import Phase
+from docket.supervisor.watching import Watching
+
+S = 1_000_000
+
+
+class Accounts:
+    inflight = 2
+    reserved_usd: Usd = ZERO
+
+    def cap_use(self) -> Mapping[str, CapUse]:
+        return {}
+
+    def breaker_states(self) -> Mapping[str, BreakerName]:
+        return {"main": "half-open"}
+
+
+class Ledger:
+    size, writable, unwritten = 5, True, 0
+
+    def free_bytes(self) -> int | None:
+        return 2**30
+
+
+@dataclass
+class Entry:
+    type: str
+    data: JsonObject = field(default_factory=dict)
+
+
+def watching(policy: Policy, clock: ManualClock, recorded: list[ClockStep]) -> Watching:
+    return Watching(
+        docket="DKT-20261130-AAAAAAAAAA",
+        policy=policy,
+        clock=clock,
+        accounts=Accounts(),
+        ledger=Ledger(),
+        record=recorded.append,
+    )
+
+
+def test_a_step_of_the_wall_clock_is_recorded_once() -> None:
+    clock, recorded = ManualClock(), list[ClockStep]()
+    looker = watching(Policy(), clock, recorded)
+    for step in (0, 3_600 * S, 0):
+        clock.advance(S)
+        clock.step(step)
+        looker.look()
+    assert recorded == [ClockStep(step_us=3_600 * S)]
+
+
+def test_readiness_follows_the_run_and_the_last_metrics_are_left_behind(tmp_path: Path) -> None:
+    left = tmp_path / "docket.prom"
+    policy = parse(f"[health]\nlisten = '127.0.0.1:0'\nmetrics_file = '{left}'")
+
+    async def main() -> None:
+        looker = watching(policy, ManualClock(), [])
+        assert [r["code"] for r in _reasons(looker)] == ["not_listening"]
+        port = await looker.start()
+        looker.listening, looker.phase = True, Phase.RUNNING
+        looker.observe(Entry("note"))
+        url = f"http://127.0.0.1:{port}/docket/readyz"
+        assert b'"ready":true' in await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).read())
+        looker.phase = Phase.STOPPING
+        assert [r["code"] for r in _reasons(looker)] == ["stopping"]
+        await looker.close()
+
+    asyncio.run(main())
+    text = left.read_text()
+    assert 'docket_events_total{type="note"} 1.0' in text
+    assert "docket_inflight 2.0" in text
+    assert [path.name for path in tmp_path.iterdir()] == ["docket.prom"]
+
+
+def _reasons(looker: Watching) -> list[dict[str, str]]:
+    from docket.control.readiness import readiness
+
+    return readiness(looker.status())["reasons"]  # type: ignore[return-value]
