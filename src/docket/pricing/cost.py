@@ -1,0 +1,109 @@
+"""Pricing counts: each item gets the unit price of its row, and the cost is the exact sum.
+
+Invariant: ``cost_usd`` is there exactly when every item has a price and the source is not ``none``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from docket.ledger.usage import Counts, Item, Usage
+from docket.pricing.table import STANDARD, Price, PriceTable, Rates
+from docket.primitives.money import ZERO, Usd
+
+STANDARD_SPELLINGS = frozenset({"default", "standard", "auto", "on_demand", "standard_only", "unspecified"})
+"""What providers write for the tier that is nobody's choice."""
+FALLBACKS: Mapping[str, tuple[str, ...]] = {
+    "cache_read": ("input",),
+    "cache_write_5m": ("input",),
+    "input_audio": ("input",),
+    "input_image": ("input",),
+    "input_video": ("input",),
+    "output_audio": ("output",),
+    "output_image": ("output",),
+    "output_video": ("output",),
+    "cache_read_audio": ("cache_read", "input_audio", "input"),
+    "cache_read_image": ("cache_read", "input_image", "input"),
+    "cache_read_video": ("cache_read", "input_video", "input"),
+    "reasoning": ("output",),
+}
+"""Kinds that a provider without a price of their own for them bills as the kinds named; of several the dearest.
+
+A one-hour cache write is not among them: whoever sells it charges more than for any other input.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """A priced usage and the tier whose prices were taken, with its context size where that has its own."""
+
+    usage: Usage
+    tier: str
+
+
+def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: str | None) -> Bill:
+    """``counts`` at the prices of the model and tier that served them; without a price the items have none."""
+    name = tier_name(tier)
+    found = table.resolve(provider, model)
+    if found is None or counts.source == "none":
+        items = tuple(Item(kind=kind, quantity=quantity) for kind, quantity in counts.items)
+        return Bill(_usage(counts, items), name)
+    offered = table.tiers(found.prices)
+    name = sized_tier(offered, name, input_tokens(counts.items))
+    rates = offered.get(name, {})
+    quantities = counts.items
+    if "request" in rates:
+        quantities = (*quantities, ("request", 1))
+    return Bill(_usage(counts, tuple(_item(kind, quantity, rates) for kind, quantity in quantities)), name)
+
+
+def tier_name(tier: str | None) -> str:
+    """The table's name of a tier as a provider spells it."""
+    return STANDARD if tier is None or tier.lower() in STANDARD_SPELLINGS else tier.lower()[:64]
+
+
+def sized_tier(offered: Mapping[str, Rates], tier: str, tokens: int) -> str:
+    """``tier``, or its variant for contexts above the largest size that ``tokens`` of input exceed."""
+    sizes = [int(name.partition(">")[2]) for name in offered if name.startswith(f"{tier}>")]
+    over = [size for size in sizes if tokens > size]
+    return f"{tier}>{max(over)}" if over else tier
+
+
+def input_tokens(items: tuple[tuple[str, int], ...]) -> int:
+    """All tokens of the context: fresh, read from a cache or written to it."""
+    return sum(quantity for kind, quantity in items if kind.startswith(("input", "cache_")))
+
+
+def rate_of(kind: str, rates: Rates) -> Price | None:
+    """The price of ``kind``, its own or that of what it is billed as."""
+    if kind in rates:
+        return rates[kind]
+    instead = [rates[other] for other in FALLBACKS.get(kind, ()) if other in rates]
+    return max(instead, key=lambda price: price.unit_usd.pico) if instead else None
+
+
+def sum_of(items: tuple[Item, ...]) -> Usd:
+    """The exact cost of the items that have a price."""
+    total = ZERO
+    for item in items:
+        if item.unit_usd is not None and item.per is not None:
+            total += item.unit_usd.times(item.quantity, item.per)
+    return total
+
+
+def _item(kind: str, quantity: int, rates: Rates) -> Item:
+    rate = rate_of(kind, rates)
+    if rate is None:
+        return Item(kind=kind, quantity=quantity)
+    return Item(kind=kind, quantity=quantity, unit_usd=rate.unit_usd, per=rate.per)
+
+
+def _usage(counts: Counts, items: tuple[Item, ...]) -> Usage:
+    whole = counts.source != "none" and all(item.unit_usd is not None for item in items)
+    return Usage(
+        source=counts.source,
+        items=items,
+        cost_usd=sum_of(items) if whole else None,
+        inconsistent=counts.inconsistent,
+    )
