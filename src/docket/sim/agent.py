@@ -110,7 +110,7 @@ class Count:
     ok: int = 0
     refused: int = 0
     failed: int = 0
-    waits: list[float] = field(default_factory=list)
+    waits_ms: list[int] = field(default_factory=list)
 
 
 class Agent:
@@ -143,7 +143,7 @@ class Agent:
             if answer.status == 200 or answer.final or (400 <= answer.status < 500 and answer.status != 429):
                 return answer
             wait = self._backoff.wait_seconds(refusals, answer.retry_after)
-            self.count.waits.append(round(wait, 3))
+            self.count.waits_ms.append(round(wait * 1000))
             hint = "no hint" if answer.retry_after is None else f"hint {answer.retry_after}"
             self._note(f"call {number}: {answer.status}, {hint}, waiting {wait:.3f} s")
             self._sleep(wait)
@@ -191,7 +191,7 @@ def post(url: str, headers: Mapping[str, str], body: bytes) -> Answer:
 
 
 def _encode(document: object) -> bytes:
-    return json.dumps(document).encode()  # noqa: TID251 - an agent's request is not docket's canonical form
+    return json.dumps(document, separators=(",", ":"), sort_keys=True).encode()  # noqa: TID251 - an agent's request is not docket's canonical form
 
 
 def main() -> int:
