@@ -1,0 +1,230 @@
+"""One connection of the agent: request heads in order, their bodies, and what is written back.
+
+Owns the bytes between the socket and a request. Invariant: requests are handed out one at a time, so pipelined ones are
+answered in order; reading pauses when nobody takes the bytes; a peer that leaves is told once to whoever listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from docket.boundary.wire import (
+    MAX_HEAD,
+    MAX_LINE,
+    ChunkedDecoder,
+    Framing,
+    Header,
+    RequestHead,
+    WireError,
+    parse_request,
+    tokens,
+)
+from docket.errors import ClientGoneError
+
+HIGH_WATER = 256 * 1024
+"""Unread bytes of one connection at which reading pauses: two socket buffers, so that a body flows without stopping."""
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Connection(asyncio.Protocol):
+    """A connection that the agent opened. ``task`` names whoever serves it."""
+
+    def __init__(self, opened: Callable[[Connection], None]) -> None:
+        self._opened = opened
+        self._buffer = bytearray()
+        self._reading: asyncio.Future[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._paused_reading = self._paused_writing = False
+        self._scanned = 0
+        self._listener: Callable[[], None] | None = None
+        self.gone = False
+        self.idle = True
+        """Whether no request is under way."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        if len(self._buffer) > HIGH_WATER and not self._paused_reading:
+            self._paused_reading = True
+            self.transport.pause_reading()
+        _wake(self._reading)
+
+    def eof_received(self) -> bool:
+        """A peer that ends its side while a call runs has left: a closed socket looks the same from here."""
+        self._lost()
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lost()
+
+    def _lost(self) -> None:
+        if self.gone:
+            return
+        self.gone = True
+        _wake(self._reading)
+        _wake(self._writing)
+        if self._listener is not None:
+            self._listener()
+
+    def pause_writing(self) -> None:
+        self._paused_writing = True
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        _wake(self._writing)
+
+    def on_gone(self, listener: Callable[[], None] | None) -> None:
+        """Call ``listener`` once when the peer leaves (now, if it has left); None stops listening."""
+        self._listener = listener
+        if self.gone and listener is not None:
+            listener()
+
+    def take(self, limit: int) -> bytes:
+        """At most ``limit`` of the received bytes."""
+        buffer = self._buffer
+        if len(buffer) <= limit:
+            data = bytes(buffer)
+            buffer.clear()
+        else:
+            data = bytes(buffer[:limit])
+            del buffer[:limit]
+        if self._paused_reading and len(buffer) <= HIGH_WATER // 2:
+            self._paused_reading = False
+            self.transport.resume_reading()
+        return data
+
+    def give_back(self, data: bytes) -> None:
+        """Put bytes that belong to the next request in front again."""
+        self._buffer[:0] = data
+
+    async def more(self) -> None:
+        """Wait until bytes have arrived. Raises ClientGoneError when none will."""
+        if self.gone:
+            raise ClientGoneError("the agent closed its connection")
+        self._reading = self._loop.create_future()
+        try:
+            await self._reading
+        finally:
+            self._reading = None
+        if self.gone and not self._buffer:
+            raise ClientGoneError("the agent closed its connection")
+
+    async def head(self) -> RequestHead:
+        """The next request's head. Raises ClientGoneError when there is none, WireError for a malformed one."""
+        self._scanned = 0
+        while True:
+            raw = self._cut_head()
+            if raw is not None:
+                return parse_request(raw)
+            await self.more()
+
+    def _cut_head(self) -> bytes | None:
+        buffer = self._buffer
+        if buffer[:2] == b"\r\n":  # RFC 9112 section 2.2: empty lines before a request line
+            del buffer[:2]
+            return self._cut_head()
+        end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
+        self._scanned = len(buffer)
+        if 0 <= end <= MAX_HEAD:
+            return self.take(end + 4)[:-4]
+        line_end = buffer.find(b"\r\n", 0, MAX_LINE + 2)
+        if line_end < 0 and len(buffer) > MAX_LINE:
+            raise WireError(f"the request line is longer than {MAX_LINE} bytes", status=414)
+        size = (end if end >= 0 else len(buffer)) - (line_end + 2)
+        if line_end >= 0 and size > MAX_HEAD:
+            raise WireError(f"the header fields are longer than {MAX_HEAD} bytes", status=431)
+        if end >= 0:
+            return self.take(end + 4)[:-4]
+        if b"\n\n" in buffer:
+            raise WireError("a line ends without a carriage return")
+        return None
+
+    def peek(self, limit: int) -> bytes:
+        """The first received bytes that nobody took, without taking them."""
+        return bytes(self._buffer[:limit])
+
+    async def write(self, data: bytes) -> None:
+        """Send ``data``, waiting while the peer does not read. Raises ClientGoneError."""
+        if self.gone or self.transport.is_closing():
+            raise ClientGoneError("the agent closed its connection")
+        self.transport.write(data)
+        if self._paused_writing:
+            await self._drained()
+
+    async def _drained(self) -> None:
+        while self._paused_writing and not self.gone:
+            self._writing = self._loop.create_future()
+            try:
+                await self._writing
+            finally:
+                self._writing = None
+        if self.gone:
+            raise ClientGoneError("the agent closed its connection")
+
+    async def discard(self, limit: int) -> None:
+        """End this side and read on to the peer's end, at most ``limit`` bytes, so that a reset loses no answer."""
+        if self.transport.can_write_eof() and not self.transport.is_closing():
+            self.transport.write_eof()
+        while limit > 0 and not self.gone:
+            limit -= len(self.take(HIGH_WATER))
+            if not self._buffer:
+                await self.more()
+
+    def close(self) -> None:
+        """Close after what was written is sent."""
+        self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once with a reset, so that no reader can take the cut for a clean end."""
+        self.transport.abort()
+
+
+class RequestBody:
+    """The body of the request that a connection is at. ``done`` once its end was read, ``trailers`` then whole."""
+
+    def __init__(self, connection: Connection, head: RequestHead, framing: Framing) -> None:
+        self._connection = connection
+        self._left = framing.length
+        self._chunks = ChunkedDecoder() if framing.kind == "chunked" else None
+        self.framing = framing
+        self.done = framing.kind == "none"
+        self.trailers: tuple[Header, ...] = ()
+        self._awaited = not self.done and head.minor == 1 and b"100-continue" in tokens(head.headers, b"expect")
+        self.continued = False
+        """Whether this side answered 100 Continue, so that the upstream's own must not follow."""
+
+    async def read(self) -> bytes:
+        """The next bytes, empty at the end. Raises ClientGoneError, or WireError for broken chunks."""
+        while not self.done:
+            data = self._now()
+            if data or self.done:
+                return data
+            if self._awaited:
+                self._awaited, self.continued = False, True
+                await self._connection.write(CONTINUE)
+            await self._connection.more()
+        return b""
+
+    def _now(self) -> bytes:
+        if self._chunks is None:
+            data = self._connection.take(self._left)
+            self._left -= len(data)
+            self.done = self._left == 0
+            return data
+        raw = self._connection.take(HIGH_WATER * 2)
+        data = self._chunks.feed(raw) if raw else b""
+        if self._chunks.done:
+            self.done, self.trailers = True, self._chunks.trailers
+            self._connection.give_back(self._chunks.rest)
+        return data
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

@@ -1,0 +1,146 @@
+"""Bytes of one connection to an upstream, as an asyncio protocol.
+
+Owns buffering and the two waits (for bytes, for room); of HTTP it knows only where a head ends. Invariant: the end of
+a connection wakes every waiter, and bytes that arrived before it are still there to be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+
+from docket.boundary.wire import MAX_RESPONSE_HEAD, ResponseHead, WireError, parse_response
+from docket.errors import UpstreamError
+
+HIGH_WATER = 256 * 1024
+"""Unread bytes of one answer at which reading pauses."""
+
+
+class Link(asyncio.Protocol):
+    """A connection to an upstream. ``ended`` once no more bytes will come, ``error`` when it ended badly."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._reading: asyncio.Future[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
+        self._paused_reading = self._paused_writing = False
+        self.ended = False
+        self.error: Exception | None = None
+        self.reused = False
+        self.heard_any = False
+        """Whether any byte has come since the last request was sent."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._loop = asyncio.get_running_loop()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        self.heard_any = True
+        if len(self._buffer) > HIGH_WATER and not self._paused_reading:
+            self._paused_reading = True
+            self.transport.pause_reading()
+        _wake(self._reading)
+
+    def eof_received(self) -> bool:
+        self._end(None)
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(exc)
+
+    def pause_writing(self) -> None:
+        self._paused_writing = True
+
+    def resume_writing(self) -> None:
+        self._paused_writing = False
+        _wake(self._writing)
+
+    def _end(self, error: Exception | None) -> None:
+        self.ended = True
+        self.error = self.error or error
+        _wake(self._reading)
+        _wake(self._writing)
+
+    def fail(self, error: Exception) -> None:
+        """Close at once, for the reason ``error``."""
+        self._end(error)
+        self.transport.abort()
+
+    @property
+    def usable(self) -> bool:
+        """Whether a further request may be sent: alive, and nothing unasked for has arrived, not even unread."""
+        if self.ended or self._buffer or self.transport.is_closing():
+            return False
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLHUP)
+        return not poll.poll(0)
+
+    @property
+    def ready(self) -> bool:
+        """Whether bytes can be taken without waiting."""
+        return bool(self._buffer)
+
+    def take(self, limit: int) -> bytes:
+        """At most ``limit`` of the received bytes."""
+        buffer = self._buffer
+        if len(buffer) <= limit:
+            data = bytes(buffer)
+            buffer.clear()
+        else:
+            data = bytes(buffer[:limit])
+            del buffer[:limit]
+        if self._paused_reading and len(buffer) <= HIGH_WATER // 2:
+            self._paused_reading = False
+            if not self.ended:
+                self.transport.resume_reading()
+        return data
+
+    async def more(self) -> bool:
+        """Wait for bytes beyond those received; False when none will come."""
+        size = len(self._buffer)
+        if not self.ended:
+            self._reading = self._loop.create_future()
+            try:
+                await self._reading
+            finally:
+                self._reading = None
+        return len(self._buffer) > size
+
+    async def head(self) -> ResponseHead:
+        """The next head. Raises UpstreamError where the connection ends before it, WireError where it is malformed."""
+        scanned = 0
+        while True:
+            end = self._buffer.find(b"\r\n\r\n", max(0, scanned - 3))
+            if end >= 0:
+                return parse_response(self.take(end + 4)[:-4])
+            scanned = len(self._buffer)
+            if scanned > MAX_RESPONSE_HEAD:
+                raise WireError(f"the head is longer than {MAX_RESPONSE_HEAD} bytes")
+            if not await self.more():
+                raise UpstreamError("the connection ended before the head", reason="truncated")
+
+    async def write(self, data: bytes) -> None:
+        """Send, waiting for room. An upstream that ended its side is noticed by the reader, who knows its answer."""
+        if self.ended or self.transport.is_closing():
+            return
+        self.transport.write(data)
+        while self._paused_writing and not self.ended:
+            self._writing = self._loop.create_future()
+            try:
+                await self._writing
+            finally:
+                self._writing = None
+
+    def close(self) -> None:
+        """Close at once."""
+        self.ended = True
+        self.transport.abort()
+
+
+def _wake(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)

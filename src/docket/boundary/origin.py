@@ -1,0 +1,46 @@
+"""Where an upstream lives: scheme, host and port of its ``base_url``, and the path that clients append to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from docket.errors import UsageError
+
+DEFAULT_PORTS = {"https": 443, "http": 80}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Scheme, host (without brackets) and port."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> bytes:
+        """The value of Host: the port only where it is not the scheme's own (RFC 9110 section 7.2)."""
+        return self.name if self.port == DEFAULT_PORTS[self.scheme] else self.name + b":%d" % self.port
+
+    @property
+    def name(self) -> bytes:
+        """The host as it stands in an address."""
+        return f"[{self.host}]".encode() if ":" in self.host else self.host.encode("idna")
+
+
+def parse_base_url(text: str) -> tuple[Origin, str]:
+    """The origin of an upstream's ``base_url`` and its path without a final slash. Raises UsageError."""
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError as error:
+        raise UsageError(f"base_url is not an address: {error}") from error
+    if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
+        raise UsageError("base_url must be an http or https address", hint="for example https://api.openai.com/v1")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise UsageError(
+            "base_url holds a user, a query or a fragment", hint="give credentials to the agent, in its own variables"
+        )
+    origin = Origin(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme])
+    return origin, parts.path.rstrip("/")

@@ -1,0 +1,240 @@
+"""One exchange with an upstream over one connection: the request goes out while the answer may already come in.
+
+Invariant: an answer that was not read to the end that its framing promises is an UpstreamError, never a shorter answer.
+Silence is limited, a stream that is alive is not: the limit counts only while this side waits for bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from docket.boundary.headers import crossing
+from docket.boundary.link import HIGH_WATER, Link
+from docket.boundary.wire import (
+    ChunkedDecoder,
+    Framing,
+    Header,
+    RequestHead,
+    ResponseHead,
+    WireError,
+    encode_chunk,
+    encode_last_chunk,
+    encode_request,
+    response_framing,
+    tokens,
+)
+from docket.errors import DocketError, UpstreamError
+
+Informed: TypeAlias = Callable[[ResponseHead], Awaitable[None]]
+"""Takes a 1xx head on its way to the agent."""
+
+
+class Sendable(Protocol):
+    """A request body: how it ends, and its bytes."""
+
+    @property
+    def framing(self) -> Framing: ...
+
+    @property
+    def trailers(self) -> Sequence[Header]:
+        """Trailer fields, known once all pieces were read."""
+        ...
+
+    def whole(self) -> bytes | None:
+        """All of it where it lies in memory; None where it comes in pieces."""
+        ...
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        """Its bytes in order, none of them empty."""
+        ...
+
+
+class Response:
+    """The answer to one request. ``head`` and ``framing`` are there after ``begin``, ``trailers`` once ``ended``."""
+
+    head: ResponseHead
+    framing: Framing
+
+    def __init__(self, link: Link, method: bytes, silence: float, keep: Callable[[], None]) -> None:
+        self._link = link
+        self._method = method
+        self._silence = silence
+        self._keep = keep
+        self._left = 0
+        self._chunks: ChunkedDecoder | None = None
+        self._sender: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._waiting_since: float | None = None
+        self._watch: asyncio.TimerHandle | None = None
+        self.ended = False
+        self.trailers: tuple[Header, ...] = ()
+
+    async def begin(
+        self,
+        tasks: asyncio.TaskGroup,
+        head: RequestHead,
+        target: bytes,
+        authority: bytes,
+        body: Sendable,
+        informed: Informed,
+    ) -> None:
+        """Send the request and read the head of its answer. Raises UpstreamError."""
+        out = encode_request(head.method, target, crossing(head.headers, body.framing, host=authority))
+        whole = body.whole()
+        if whole is None:
+            self._sender = tasks.create_task(self._send(out, body))
+        else:
+            self._link.transport.write(out + _framed(whole, body))
+        try:
+            await self._read_head(informed)
+        except WireError as error:
+            raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error
+
+    async def _send(self, out: bytes, body: Sendable) -> None:
+        """Send a body piece by piece; whatever breaks off the sending ends the exchange for that reason."""
+        chunked = body.framing.kind == "chunked"
+        try:
+            async for piece in body.pieces():
+                await self._link.write(out + (encode_chunk(piece) if chunked else piece))
+                self._heard()
+                out = b""
+            await self._link.write(out + (encode_last_chunk(body.trailers) if chunked else b""))
+        except (DocketError, OSError) as error:
+            self._link.fail(error)
+
+    async def _read_head(self, informed: Informed) -> None:
+        while True:
+            self._wait()
+            try:
+                head = await self._link.head()
+            except UpstreamError as error:
+                raise self._why(error) from error
+            finally:
+                self._waiting_since = None
+            if head.status >= 200:
+                break
+            if head.status == 101:
+                raise UpstreamError("the upstream switched protocols unasked", reason="truncated")
+            await informed(head)
+        self.head = head
+        self.framing = response_framing(head, self._method)
+        self._left = self.framing.length
+        if self.framing.kind == "chunked":
+            self._chunks = ChunkedDecoder()
+        if self.framing.kind == "none":
+            self._finish()
+
+    @property
+    def ready(self) -> bool:
+        """Whether ``read`` would return without waiting."""
+        return self._link.ready or self.ended
+
+    async def read(self) -> bytes:
+        """The next bytes of the body; empty only at its end. Raises UpstreamError (``truncated``, ``timeout``)."""
+        while not self.ended:
+            if not self._link.ready:
+                await self._more()
+                if self.ended:
+                    break
+            data = self._decode(self._link.take(self._left if self.framing.kind == "sized" else HIGH_WATER * 2))
+            if data:
+                return data
+        return b""
+
+    def read_ready(self) -> bytes:
+        """What can be read without waiting, empty where that is nothing. Raises UpstreamError."""
+        if self.ended or not self._link.ready:
+            return b""
+        return self._decode(self._link.take(self._left if self.framing.kind == "sized" else HIGH_WATER * 2))
+
+    def _decode(self, data: bytes) -> bytes:
+        if self.framing.kind == "sized":
+            self._left -= len(data)
+            if self._left == 0:
+                self._finish()
+        elif self._chunks is not None:
+            try:
+                data = self._chunks.feed(data)
+            except WireError as error:
+                self.close()
+                raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error
+            if self._chunks.done:
+                self.trailers = self._chunks.trailers
+                self._finish()
+        return data
+
+    async def _more(self) -> None:
+        self._wait()
+        try:
+            arrived = await self._link.more()
+        finally:
+            self._waiting_since = None
+        if arrived:
+            return
+        if self.framing.kind == "close" and self._link.error is None:
+            self._finish()
+            return
+        raise self._why(UpstreamError("the answer ended before its end", reason="truncated"))
+
+    def _why(self, error: UpstreamError) -> Exception:
+        """What really ended the connection, where this side knows it."""
+        known = self._link.error
+        self.close()
+        if isinstance(known, DocketError):
+            return known
+        if self._link.reused and not self._link.heard_any:
+            return UpstreamError("a reused connection had been closed by the upstream", reason="stale")
+        return error
+
+    def _finish(self) -> None:
+        """The body is whole: give the connection back where it is clean."""
+        self.ended = True
+        self._stop_watching()
+        sending = self._sender is not None and not self._sender.done()
+        named = tokens(self.head.headers, b"connection")
+        persists = b"close" not in named if self.head.minor else b"keep-alive" in named
+        unasked = self._chunks is not None and self._chunks.rest
+        if persists and not sending and not unasked and self.framing.kind != "close" and not self._link.ended:
+            self._keep()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Give up the exchange: the connection is closed at once. Does nothing after a whole answer."""
+        self._stop_watching()
+        if self._sender is not None:
+            self._sender.cancel()
+        if not self.ended or self.framing.kind == "close" or self._link.ended or self._sender is not None:
+            self._link.close()
+
+    def _wait(self) -> None:
+        self._waiting_since = self._loop.time()
+        if self._watch is None:
+            self._watch = self._loop.call_later(self._silence, self._look)
+
+    def _heard(self) -> None:
+        if self._waiting_since is not None:
+            self._waiting_since = self._loop.time()
+
+    def _look(self) -> None:
+        """One timer for the whole exchange, set again rather than moved with every byte."""
+        self._watch = None
+        since = self._waiting_since
+        rest = self._silence if since is None else since + self._silence - self._loop.time()
+        if rest <= 0:
+            self._link.fail(UpstreamError(f"no byte for {self._silence:g} s", reason="timeout"))
+        else:
+            self._watch = self._loop.call_later(rest, self._look)
+
+    def _stop_watching(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+
+def _framed(whole: bytes, body: Sendable) -> bytes:
+    if body.framing.kind != "chunked":
+        return whole
+    return (encode_chunk(whole) if whole else b"") + encode_last_chunk(body.trailers)

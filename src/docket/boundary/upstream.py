@@ -1,0 +1,145 @@
+"""The provider's side: reused connections, verified TLS, the operator's proxy; errors translated once.
+
+Invariant: one request, one attempt. Nothing is resent, followed, decompressed or remembered (no cookies); a connection
+is used again only after a whole answer that leaves it clean.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from dataclasses import dataclass
+
+from docket.boundary.egress_proxy import ProxyRule
+from docket.boundary.link import Link
+from docket.boundary.origin import Origin
+from docket.boundary.response import Informed, Response, Sendable
+from docket.boundary.wire import Header, RequestHead, WireError, encode_request
+from docket.errors import UpstreamError
+
+KEEP_SECONDS = 20.0
+"""How long an idle connection is kept: under the idle limits of the providers' edges, over an agent's think time."""
+MAX_IDLE = 256
+"""Idle connections kept for one origin: more would only be forgotten descriptors."""
+DELAYED_ADDRESS_SECONDS = 0.25
+"""Head start of the first address family (RFC 8305 section 5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Seconds: to connect, and of silence before the head or between bytes."""
+
+    connect: float = 30.0
+    silence: float = 300.0
+
+
+class Upstreams:
+    """Connections to every upstream of a run; ``tasks`` owns whatever still sends while an answer is read."""
+
+    def __init__(
+        self, tasks: asyncio.TaskGroup, proxy: ProxyRule, limits: Limits, context: ssl.SSLContext | None = None
+    ) -> None:
+        self._tasks = tasks
+        self._proxy = proxy
+        self._limits = limits
+        self._context = context
+        self._idle: dict[Origin, deque[tuple[float, Link]]] = {}
+
+    async def open(
+        self, origin: Origin, head: RequestHead, target: bytes, body: Sendable, informed: Informed
+    ) -> Response:
+        """Send a request and return once the head of its answer is there; ``informed`` gets every 1xx before it.
+
+        Raises UpstreamError, its reason ``connect``, ``timeout``, ``stale`` or ``truncated``.
+        """
+        link = self._reuse(origin) or await self._connect(origin)
+        if origin.scheme == "http" and self._proxy.address(origin) is not None:
+            target = b"http://" + origin.authority + target  # absolute form, RFC 9112 section 3.2.2
+        response = Response(link, head.method, self._limits.silence, lambda: self._keep(origin, link))
+        try:
+            await response.begin(self._tasks, head, target, origin.authority, body, informed)
+        except BaseException:
+            response.close()
+            raise
+        return response
+
+    def _reuse(self, origin: Origin) -> Link | None:
+        idle = self._idle.get(origin)
+        now = asyncio.get_running_loop().time()
+        while idle:
+            since, link = idle.pop()
+            if now - since < KEEP_SECONDS and link.usable:
+                link.reused, link.heard_any = True, False
+                return link
+            link.close()
+        return None
+
+    def _keep(self, origin: Origin, link: Link) -> None:
+        idle = self._idle.setdefault(origin, deque())
+        now = asyncio.get_running_loop().time()
+        while idle and (len(idle) >= MAX_IDLE or now - idle[0][0] > KEEP_SECONDS or idle[0][1].ended):
+            idle.popleft()[1].close()
+        idle.append((now, link))
+
+    async def _connect(self, origin: Origin) -> Link:
+        where = f"{origin.host}:{origin.port}"
+        try:
+            async with asyncio.timeout(self._limits.connect):
+                proxy = self._proxy.address(origin)
+                return await (self._connect_through(proxy, origin) if proxy else self._connect_directly(origin))
+        except TimeoutError as error:
+            raise UpstreamError(f"no connection to {where} in {self._limits.connect:g} s", reason="connect") from error
+        except ssl.SSLError as error:
+            why = getattr(error, "verify_message", None) or error.reason or "handshake"
+            raise UpstreamError(f"TLS with {where} failed: {why}", reason="connect") from error
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UpstreamError(f"cannot connect to {where}: {why}", reason="connect") from error
+
+    async def _connect_directly(self, origin: Origin) -> Link:
+        loop = asyncio.get_running_loop()
+        tls = self._tls() if origin.scheme == "https" else None
+        _, link = await loop.create_connection(
+            Link, origin.host, origin.port, ssl=tls, happy_eyeballs_delay=DELAYED_ADDRESS_SECONDS
+        )
+        return link
+
+    async def _connect_through(self, proxy: Origin, origin: Origin) -> Link:
+        """A connection through a proxy: CONNECT for https (RFC 9110 section 9.3.6), the proxy itself for http."""
+        link = await self._connect_directly(proxy)
+        if origin.scheme != "https":
+            return link
+        authority = origin.name + b":%d" % origin.port
+        credential = self._proxy.credential(origin)
+        fields: list[Header] = [(b"Host", authority)]
+        if credential is not None:
+            fields.append((b"Proxy-Authorization", credential))
+        try:
+            await link.write(encode_request(b"CONNECT", authority, fields))
+            answer = await link.head()
+            if answer.status != 200:
+                raise UpstreamError(f"the proxy answered {answer.status} to CONNECT", reason="connect")
+            loop = asyncio.get_running_loop()
+            secured = await loop.start_tls(link.transport, link, self._tls(), server_hostname=origin.host)
+        except WireError as error:
+            link.close()
+            raise UpstreamError("the proxy's answer to CONNECT is malformed", reason="connect") from error
+        except BaseException:
+            link.close()
+            raise
+        assert secured is not None
+        link.transport = secured
+        return link
+
+    def _tls(self) -> ssl.SSLContext:
+        """The system's store and ``SSL_CERT_FILE`` decide; verification cannot be turned off."""
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return self._context
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        for idle in self._idle.values():
+            while idle:
+                idle.pop()[1].close()

@@ -1,0 +1,256 @@
+"""HTTP/1.1 messages on the wire (RFC 9112): heads, framing and chunks, without any I/O.
+
+Invariant: what a parsed head holds is what was sent: field order, the case of names, duplicates and the bytes of values;
+and a message whose end two readers could place differently is refused, never guessed (RFC 9112 section 11.2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from docket.errors import FormatError
+
+Header: TypeAlias = "tuple[bytes, bytes]"
+"""A field's name as sent, and its value without the white space around it."""
+
+MAX_LINE = 64 * 1024
+"""Longest request line in bytes: agents put whole queries there; beyond it 414 (RFC 9110 section 15.5.15)."""
+MAX_HEAD = 64 * 1024
+"""Longest header section of a request in bytes: beta flags and cookies stay far below it; beyond it 431."""
+MAX_RESPONSE_HEAD = 256 * 1024
+"""Longest head of a response in bytes: wider than a request's, since the provider is not the party to be contained."""
+MAX_CHUNK_LINE = 4 * 1024
+"""Longest chunk-size line with its extensions, which nobody uses (RFC 9112 section 7.1.1)."""
+MAX_SIZE_DIGITS = 16
+"""Digits of a Content-Length or chunk size: 2**53 is far beyond any body here and overflows nothing."""
+
+_TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([^\x00-\x20\x7f]+) HTTP/([0-9])\.([0-9])")
+_STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([^\x00\r\n]*))?")
+_FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00\r\n]*)")
+_DIGITS = re.compile(rb"[0-9]{1,%d}" % MAX_SIZE_DIGITS)
+_CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,%d})[ \t]*(?:;[^\x00\r\n]*)?" % MAX_SIZE_DIGITS)
+
+
+class WireError(FormatError):
+    """A message that breaks RFC 9112. ``status`` is the answer that a server gives to it."""
+
+    code = "wire"
+
+    def __init__(self, message: str, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How a body ends: ``none``, ``sized`` (after ``length`` bytes), ``chunked``, or ``close`` (with the connection)."""
+
+    kind: str
+    length: int = 0
+
+
+NO_BODY = Framing("none")
+CHUNKED = Framing("chunked")
+UNTIL_CLOSE = Framing("close")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """The head of a request; ``target`` is as sent, ``minor`` the minor version of HTTP/1."""
+
+    method: bytes
+    target: bytes
+    minor: int
+    headers: tuple[Header, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseHead:
+    """The head of a response; ``reason`` is the phrase as sent."""
+
+    minor: int
+    status: int
+    reason: bytes
+    headers: tuple[Header, ...]
+
+
+def parse_request(head: bytes) -> RequestHead:
+    """The request whose head is ``head``, from its first byte to before the empty line. Raises WireError."""
+    line, _, rest = head.partition(b"\r\n")
+    match = _REQUEST_LINE.fullmatch(line)
+    if match is None:
+        raise WireError("malformed request line")
+    if match[3] != b"1":
+        raise WireError("only HTTP/1.0 and HTTP/1.1 are spoken here", status=505)
+    return RequestHead(match[1], match[2], 1 if match[4] != b"0" else 0, _fields(rest))
+
+
+def parse_response(head: bytes) -> ResponseHead:
+    """The response whose head is ``head``, from its first byte to before the empty line. Raises WireError."""
+    line, _, rest = head.partition(b"\r\n")
+    match = _STATUS_LINE.fullmatch(line)
+    if match is None:
+        raise WireError("malformed status line")
+    return ResponseHead(1 if match[1] != b"0" else 0, int(match[2]), match[3] or b"", _fields(rest))
+
+
+def _fields(section: bytes) -> tuple[Header, ...]:
+    if not section:
+        return ()
+    fields = []
+    for line in section.split(b"\r\n"):
+        match = _FIELD.fullmatch(line)
+        if match is None:
+            raise WireError("malformed header field")
+        fields.append((match[1], match[2].rstrip(b" \t")))
+    return tuple(fields)
+
+
+def values(headers: Iterable[Header], name: bytes) -> list[bytes]:
+    """All values of the field ``name`` (lower case), in order."""
+    size = len(name)
+    return [value for key, value in headers if len(key) == size and key.lower() == name]
+
+
+def tokens(headers: Iterable[Header], name: bytes) -> list[bytes]:
+    """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
+    found = [part.strip(b" \t").lower() for value in values(headers, name) for part in value.split(b",")]
+    return [part for part in found if part]
+
+
+def request_framing(head: RequestHead) -> Framing:
+    """How the body of a request ends (RFC 9112 section 6.3). Raises WireError where readers could disagree."""
+    encodings, lengths = _framing_fields(head.headers)
+    if encodings:
+        if lengths or head.minor == 0:
+            raise WireError("Transfer-Encoding beside Content-Length or in HTTP/1.0")
+        if encodings != [b"chunked"]:
+            raise WireError("a transfer coding other than chunked", status=501)
+        return CHUNKED
+    if lengths:
+        return Framing("sized", _length(lengths)) if lengths != [b"0"] else NO_BODY
+    return NO_BODY
+
+
+def response_framing(head: ResponseHead, method: bytes) -> Framing:
+    """How the body of the response to a ``method`` request ends (RFC 9112 section 6.3). Raises WireError."""
+    if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
+        return NO_BODY
+    encodings, lengths = _framing_fields(head.headers)
+    if encodings:
+        return CHUNKED if encodings[-1] == b"chunked" else UNTIL_CLOSE
+    if lengths:
+        return Framing("sized", _length(lengths)) if lengths != [b"0"] else NO_BODY
+    return UNTIL_CLOSE
+
+
+def _framing_fields(headers: Sequence[Header]) -> tuple[list[bytes], list[bytes]]:
+    encodings: list[bytes] = []
+    lengths: list[bytes] = []
+    for name, value in headers:
+        size = len(name)
+        if size == 14 and name.lower() == b"content-length":
+            lengths.append(value)
+        elif size == 17 and name.lower() == b"transfer-encoding":
+            encodings.extend(part.strip(b" \t").lower() for part in value.split(b","))
+    return encodings, lengths
+
+
+def _length(lengths: list[bytes]) -> int:
+    if len(set(lengths)) != 1 or not _DIGITS.fullmatch(lengths[0]):
+        raise WireError("malformed Content-Length")
+    return int(lengths[0])
+
+
+@dataclass(slots=True)
+class ChunkedDecoder:
+    """Takes a chunked body apart (RFC 9112 section 7.1), however it is cut. ``rest`` holds what follows its end."""
+
+    done: bool = False
+    trailers: tuple[Header, ...] = ()
+    rest: bytes = b""
+    _pending: bytes = b""
+    _left: int = 0
+    _after_data: bool = field(default=False)
+
+    def feed(self, data: bytes) -> bytes:
+        """The payload in the next bytes of the body. Raises WireError."""
+        if self._pending:
+            data, self._pending = self._pending + data, b""
+        out: list[bytes] = []
+        at, end = 0, len(data)
+        while at < end:
+            if self._left:
+                piece = data[at : at + self._left]
+                out.append(piece)
+                self._left -= len(piece)
+                at += len(piece)
+                self._after_data = self._left == 0
+                continue
+            if self._after_data:
+                if end - at < 2:
+                    break
+                if data[at : at + 2] != b"\r\n":
+                    raise WireError("chunk without its line end")
+                at += 2
+                self._after_data = False
+                continue
+            line_end = data.find(b"\r\n", at, at + MAX_CHUNK_LINE)
+            if line_end < 0:
+                if end - at >= MAX_CHUNK_LINE:
+                    raise WireError("chunk-size line too long")
+                break
+            match = _CHUNK_SIZE.fullmatch(data, at, line_end)
+            if match is None:
+                raise WireError("malformed chunk size")
+            self._left = int(match[1], 16)
+            if self._left == 0:
+                at = self._finish(data, at, line_end + 2)
+                break
+            at = line_end + 2
+        if not self.done:
+            self._pending = data[at:]
+        return out[0] if len(out) == 1 else b"".join(out)
+
+    def _finish(self, data: bytes, size_line: int, at: int) -> int:
+        """Read the trailer section at ``at``; until it is whole, start over at its chunk-size line."""
+        if data.startswith(b"\r\n", at):
+            self.rest, self.done = data[at + 2 :], True
+            return at + 2
+        section_end = data.find(b"\r\n\r\n", at)
+        if section_end < 0:
+            if len(data) - at > MAX_HEAD:
+                raise WireError("trailer section too long", status=431)
+            return size_line
+        self.trailers = _fields(data[at:section_end])
+        self.rest, self.done = data[section_end + 4 :], True
+        return section_end + 4
+
+
+def encode_request(method: bytes, target: bytes, headers: Iterable[Header]) -> bytes:
+    """The head of an HTTP/1.1 request with its empty line."""
+    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method, target, encode_fields(headers))
+
+
+def encode_response(status: int, reason: bytes, headers: Iterable[Header]) -> bytes:
+    """The head of an HTTP/1.1 response with its empty line."""
+    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason, encode_fields(headers))
+
+
+def encode_fields(headers: Iterable[Header]) -> bytes:
+    """Field lines, each with its line end."""
+    return b"".join([b"%b: %b\r\n" % field for field in headers])
+
+
+def encode_chunk(data: bytes) -> bytes:
+    """``data`` (not empty) as one chunk."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def encode_last_chunk(trailers: Iterable[Header] = ()) -> bytes:
+    """The end of a chunked body."""
+    return b"0\r\n%b\r\n" % encode_fields(trailers)
