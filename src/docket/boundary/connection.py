@@ -105,14 +105,14 @@ class Connection(asyncio.Protocol):
 
     async def more(self) -> None:
         """Wait until bytes have arrived. Raises ClientGoneError when none will."""
-        if self.gone:
-            raise ClientGoneError("the agent closed its connection")
-        self._reading = self._loop.create_future()
-        try:
-            await self._reading
-        finally:
-            self._reading = None
-        if self.gone and not self._buffer:
+        size = len(self._buffer)
+        if not self.gone:
+            self._reading = self._loop.create_future()
+            try:
+                await self._reading
+            finally:
+                self._reading = None
+        if len(self._buffer) == size:
             raise ClientGoneError("the agent closed its connection")
 
     async def head(self) -> RequestHead:

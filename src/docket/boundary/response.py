@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from docket.boundary.headers import crossing
 from docket.boundary.link import HIGH_WATER, Link
+from docket.boundary.origin import Origin
 from docket.boundary.wire import (
     ChunkedDecoder,
     Framing,
@@ -51,6 +53,16 @@ class Sendable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """A request on its way upstream; ``target`` is what stands on the request line there."""
+
+    origin: Origin
+    head: RequestHead
+    target: bytes
+    body: Sendable
+
+
 class Response:
     """The answer to one request. ``head`` and ``framing`` are there after ``begin``, ``trailers`` once ``ended``."""
 
@@ -68,20 +80,15 @@ class Response:
         self._loop = asyncio.get_running_loop()
         self._waiting_since: float | None = None
         self._watch: asyncio.TimerHandle | None = None
+        self._given_back = False
         self.ended = False
         self.trailers: tuple[Header, ...] = ()
 
-    async def begin(
-        self,
-        tasks: asyncio.TaskGroup,
-        head: RequestHead,
-        target: bytes,
-        authority: bytes,
-        body: Sendable,
-        informed: Informed,
-    ) -> None:
+    async def begin(self, tasks: asyncio.TaskGroup, request: Outgoing, informed: Informed) -> None:
         """Send the request and read the head of its answer. Raises UpstreamError."""
-        out = encode_request(head.method, target, crossing(head.headers, body.framing, host=authority))
+        head, body = request.head, request.body
+        fields = crossing(head.headers, body.framing, host=request.origin.authority)
+        out = encode_request(head.method, request.target, fields)
         whole = body.whole()
         if whole is None:
             self._sender = tasks.create_task(self._send(out, body))
@@ -134,13 +141,10 @@ class Response:
     async def read(self) -> bytes:
         """The next bytes of the body; empty only at its end. Raises UpstreamError (``truncated``, ``timeout``)."""
         while not self.ended:
-            if not self._link.ready:
-                await self._more()
-                if self.ended:
-                    break
-            data = self._decode(self._link.take(self._left if self.framing.kind == "sized" else HIGH_WATER * 2))
-            if data:
-                return data
+            if self._link.ready or await self._more():
+                data = self.read_ready()
+                if data:
+                    return data
         return b""
 
     def read_ready(self) -> bytes:
@@ -165,17 +169,18 @@ class Response:
                 self._finish()
         return data
 
-    async def _more(self) -> None:
+    async def _more(self) -> bool:
+        """Wait for bytes; False where the connection ended and with it the body. Raises UpstreamError."""
         self._wait()
         try:
             arrived = await self._link.more()
         finally:
             self._waiting_since = None
         if arrived:
-            return
+            return True
         if self.framing.kind == "close" and self._link.error is None:
             self._finish()
-            return
+            return False
         raise self._why(UpstreamError("the answer ended before its end", reason="truncated"))
 
     def _why(self, error: UpstreamError) -> Exception:
@@ -197,16 +202,17 @@ class Response:
         persists = b"close" not in named if self.head.minor else b"keep-alive" in named
         unasked = self._chunks is not None and self._chunks.rest
         if persists and not sending and not unasked and self.framing.kind != "close" and not self._link.ended:
+            self._given_back = True
             self._keep()
         else:
             self.close()
 
     def close(self) -> None:
-        """Give up the exchange: the connection is closed at once. Does nothing after a whole answer."""
+        """Give up the exchange: the connection is closed at once, unless it was given back after a whole answer."""
         self._stop_watching()
-        if self._sender is not None:
-            self._sender.cancel()
-        if not self.ended or self.framing.kind == "close" or self._link.ended or self._sender is not None:
+        if not self._given_back:
+            if self._sender is not None:
+                self._sender.cancel()
             self._link.close()
 
     def _wait(self) -> None:

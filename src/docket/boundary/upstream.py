@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.link import Link
 from docket.boundary.origin import Origin
-from docket.boundary.response import Informed, Response, Sendable
-from docket.boundary.wire import Header, RequestHead, WireError, encode_request
+from docket.boundary.response import Informed, Outgoing, Response
+from docket.boundary.wire import Header, WireError, encode_request
 from docket.errors import UpstreamError
 
 KEEP_SECONDS = 20.0
@@ -46,19 +46,19 @@ class Upstreams:
         self._context = context
         self._idle: dict[Origin, deque[tuple[float, Link]]] = {}
 
-    async def open(
-        self, origin: Origin, head: RequestHead, target: bytes, body: Sendable, informed: Informed
-    ) -> Response:
+    async def open(self, request: Outgoing, informed: Informed) -> Response:
         """Send a request and return once the head of its answer is there; ``informed`` gets every 1xx before it.
 
         Raises UpstreamError, its reason ``connect``, ``timeout``, ``stale`` or ``truncated``.
         """
+        origin = request.origin
         link = self._reuse(origin) or await self._connect(origin)
         if origin.scheme == "http" and self._proxy.address(origin) is not None:
-            target = b"http://" + origin.authority + target  # absolute form, RFC 9112 section 3.2.2
-        response = Response(link, head.method, self._limits.silence, lambda: self._keep(origin, link))
+            absolute = b"http://" + origin.authority + request.target  # RFC 9112 section 3.2.2
+            request = replace(request, target=absolute)
+        response = Response(link, request.head.method, self._limits.silence, lambda: self._keep(origin, link))
         try:
-            await response.begin(self._tasks, head, target, origin.authority, body, informed)
+            await response.begin(self._tasks, request, informed)
         except BaseException:
             response.close()
             raise

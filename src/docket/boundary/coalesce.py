@@ -1,0 +1,62 @@
+"""Repeats of one refusal, summed into one event.
+
+Invariant: the first of a kind is durable before it is answered; repeats within ``WINDOW_SECONDS`` are answered at once
+and recorded with their count at most that long after; none is lost when the boundary closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+
+from docket.ledger.events import Event
+
+WINDOW_SECONDS = 1.0
+"""The newest real agents try up to six variants of a refused call within 0.1 s."""
+MAX_KINDS = 1024
+"""Kinds summed at once; an agent that invents model names gets each of them recorded on its own beyond it."""
+
+Make = Callable[[int], Event]
+"""Makes the event for so many repeats."""
+
+
+class Coalescer:
+    """Sums repeats. ``submit`` records an event now and returns its durability."""
+
+    def __init__(self, submit: Callable[[Event], asyncio.Future[object]]) -> None:
+        self._submit = submit
+        self._counts: dict[Hashable, tuple[int, Make]] = {}
+        self._timers: dict[Hashable, asyncio.TimerHandle] = {}
+
+    async def note(self, kind: Hashable, make: Make, *beside: Event) -> None:
+        """Count one of ``kind``; waits for its record where it is the first. ``beside`` is recorded with a first one."""
+        if kind in self._counts:
+            self._counts[kind] = (self._counts[kind][0] + 1, make)
+            return
+        if len(self._counts) < MAX_KINDS:
+            self._counts[kind] = (0, make)
+            loop = asyncio.get_running_loop()
+            self._timers[kind] = loop.call_later(WINDOW_SECONDS, self._flush, kind)
+        durable = [self._submit(make(1)), *(self._submit(event) for event in beside)]
+        await asyncio.gather(*durable)
+
+    def _flush(self, kind: Hashable) -> None:
+        count, make = self._counts.pop(kind)
+        self._timers.pop(kind).cancel()
+        if count:
+            self._submit(make(count)).add_done_callback(_retrieve)
+
+    async def close(self) -> None:
+        """Record what is still being summed, durably."""
+        pending = [make(count) for count, make in self._counts.values() if count]
+        for timer in self._timers.values():
+            timer.cancel()
+        self._counts.clear()
+        self._timers.clear()
+        await asyncio.gather(*(self._submit(event) for event in pending))
+
+
+def _retrieve(done: asyncio.Future[object]) -> None:
+    """A failed write is the writer's to report: whoever waits next is told."""
+    if not done.cancelled():
+        done.exception()

@@ -1,0 +1,339 @@
+"""One model call from admission to settlement: admit, record, forward, settle, record.
+
+Invariants: nothing goes upstream before the ``model.request`` event is durable; the end of an answer is passed on only
+after its end event is; every admitted call gets exactly one end event, whatever is cancelled where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from docket.boundary.coalesce import Coalescer
+from docket.boundary.headers import first, text
+from docket.boundary.refusals import Answer, refusal, upstream_failure
+from docket.boundary.response import Informed, Outgoing
+from docket.boundary.tee import Tee
+from docket.boundary.wire import Framing, Header, ResponseHead
+from docket.clock import Clock
+from docket.control.breaker import Ended
+from docket.control.decision import Admitted, Refused, Settlement
+from docket.errors import ClientGoneError, UpstreamError
+from docket.ledger.events import CapExceeded, Event, ModelDenied, ModelError, ModelRequest, ModelResponse
+from docket.primitives.canonical import Json
+from docket.providers.call import Call, Observation
+
+
+class Admission(Protocol):
+    """Decides on calls. ``settle`` and ``release`` never wait: a cancelled call is booked in the step that records it."""
+
+    async def admit(self, call: Call) -> Admitted | Refused:
+        """A reservation (its number taken in the last step before this returns), or why not. May be cancelled."""
+        ...
+
+    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement: ...
+
+    def release(self, admitted: Admitted) -> None: ...
+
+
+class Recorder(Protocol):
+    """Takes events in order."""
+
+    def submit(self, event: Event) -> asyncio.Future[object]:
+        """Take ``event`` now; the future is done when it is on stable storage."""
+        ...
+
+
+class Passing(Protocol):
+    """An answer that comes in."""
+
+    head: ResponseHead
+    framing: Framing
+    ended: bool
+    trailers: tuple[Header, ...]
+
+    @property
+    def ready(self) -> bool: ...
+
+    async def read(self) -> bytes: ...
+
+    def read_ready(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Upstream(Protocol):
+    """Reaches providers."""
+
+    async def open(self, request: Outgoing, informed: Informed) -> Passing: ...
+
+
+class Client(Protocol):
+    """The agent's side."""
+
+    started: bool
+
+    def on_gone(self, listener: Callable[[], None] | None) -> None: ...
+
+    async def informational(self, head: ResponseHead) -> None: ...
+
+    def start(self, head: ResponseHead, framing: Framing) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> None: ...
+
+    async def refuse(self, answer: Answer) -> None: ...
+
+    def cut(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Carried:
+    """How far an answer came. ``reason`` is None for one that came whole; ``held`` is its withheld last bytes."""
+
+    response: Passing | None = None
+    reason: str | None = None
+    detail: str | None = None
+    held: bytes = b""
+    first_byte_us: int | None = None
+
+    @property
+    def head(self) -> ResponseHead | None:
+        return self.response.head if self.response is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A call and what is sent for it; ``private`` stands in the ``model.request`` event."""
+
+    call: Call
+    outgoing: Outgoing
+    private: dict[str, Json] = field(default_factory=dict)
+    amended: bool = False
+
+
+async def carry(upstream: Upstream, outgoing: Outgoing, client: Client, tee: Tee, clock: Clock, since: int) -> Carried:
+    """Forward one request and pass its answer on, up to its withheld end. Expected failures are values."""
+    carried = Carried()
+    try:
+        async with asyncio.timeout(None) as leaving:
+            client.on_gone(lambda: leaving.reschedule(asyncio.get_running_loop().time()))
+            await _pass(upstream, outgoing, client, tee, carried, clock, since)
+    except ClientGoneError:
+        carried.reason = "client-gone"
+    except UpstreamError as error:
+        carried.reason, carried.detail = error.reason, str(error)
+    except TimeoutError:
+        carried.reason = "client-gone"
+    finally:
+        client.on_gone(None)
+        if carried.reason is not None and carried.response is not None:
+            carried.response.close()
+    return carried
+
+
+async def _pass(
+    upstream: Upstream, outgoing: Outgoing, client: Client, tee: Tee, carried: Carried, clock: Clock, since: int
+) -> None:
+    response = carried.response = await upstream.open(outgoing, client.informational)
+    carried.first_byte_us = clock.monotonic_us() - since
+    tee.begin(response.head)
+    client.start(response.head, response.framing)
+    while not response.ended:
+        if not response.ready:
+            await client.flush()
+        data = await response.read()
+        tee.feed(data)
+        if response.ended or tee.saw_end:
+            carried.held = data
+            break
+        await client.write(data)
+    while not response.ended and (data := response.read_ready()):
+        tee.feed(data)
+        carried.held += data
+
+
+async def finish(carried: Carried, client: Client, fail: Callable[[int, str, str], Answer]) -> None:
+    """Let the agent see how its call ended. Raises ClientGoneError."""
+    response = carried.response
+    if carried.reason is None and response is not None:
+        await _release(carried.held, response, client)
+    elif carried.reason == "client-gone" or client.started:
+        client.cut()
+    else:
+        reason = carried.reason or "connect"
+        await client.refuse(fail(504 if reason == "timeout" else 502, reason, carried.detail or "no answer"))
+
+
+async def _release(held: bytes, response: Passing, client: Client) -> None:
+    """Pass on the withheld end, then whatever the upstream still sends after its terminal event."""
+    try:
+        if not response.ended:
+            if held:
+                await client.write(held)
+            held = b""
+            client.on_gone(response.close)
+            while not response.ended:
+                data = await response.read()
+                if data:
+                    await client.write(data)
+    except UpstreamError:
+        client.cut()
+        return
+    finally:
+        client.on_gone(None)
+        response.close()
+    await client.end(held, response.trailers)
+
+
+class Exchange:
+    """Carries model calls of one run."""
+
+    def __init__(
+        self,
+        *,
+        admission: Admission,
+        recorder: Recorder,
+        upstream: Upstream,
+        clock: Clock,
+        denials: Coalescer,
+        docket: str,
+        on_breach: Callable[[CapExceeded], None],
+    ) -> None:
+        self._admission = admission
+        self._recorder = recorder
+        self._upstream = upstream
+        self._clock = clock
+        self._denials = denials
+        self._docket = docket
+        self._on_breach = on_breach
+
+    async def handle(self, request: Request, client: Client, tee: Tee) -> None:
+        """Carry one call. Raises ClientGoneError after everything is recorded, LedgerError where it cannot be."""
+        decision = await self._admit(request.call, client)
+        if isinstance(decision, Refused):
+            await self.deny(request.call, decision, client)
+            return
+        admitted, since = decision, self._clock.monotonic_us()
+        carried, settlement = Carried(reason="client-gone"), None
+        try:
+            await self._record(*admitted.events, _requested(request, admitted))
+            carried = await carry(self._upstream, request.outgoing, client, tee, self._clock, since)
+        finally:
+            settlement, recorded = self._settle(request.call, admitted, carried, tee, since)
+        await recorded
+        try:
+            protocol = request.call.endpoint.protocol
+            await finish(carried, client, lambda *parts: upstream_failure(*parts, protocol, self._docket))
+        finally:
+            for breach in settlement.breaches:
+                self._on_breach(breach)
+
+    async def _admit(self, call: Call, client: Client) -> Admitted | Refused:
+        try:
+            async with asyncio.timeout(None) as leaving:
+                client.on_gone(lambda: leaving.reschedule(asyncio.get_running_loop().time()))
+                return await self._admission.admit(call)
+        except TimeoutError as error:
+            raise ClientGoneError("the agent left while its call waited") from error
+        finally:
+            client.on_gone(None)
+
+    async def deny(self, call: Call, refused: Refused, client: Client) -> None:
+        """Record a refusal, then answer it. Raises ClientGoneError, LedgerError."""
+
+        def denied(count: int) -> ModelDenied:
+            return ModelDenied(
+                code=refused.code,
+                final=refused.final,
+                count=count,
+                retry_after=refused.retry_after,
+                upstream=call.upstream,
+                model=call.model,
+            )
+
+        await self._denials.note((refused.code, call.upstream, call.model), denied, *refused.events)
+        await client.refuse(refusal(refused, call.endpoint.protocol, self._docket))
+
+    def _record(self, *events: Event) -> asyncio.Future[list[object]]:
+        return asyncio.gather(*[self._recorder.submit(event) for event in events])
+
+    def _settle(
+        self, call: Call, admitted: Admitted, carried: Carried, tee: Tee, since: int
+    ) -> tuple[Settlement, asyncio.Future[list[object]]]:
+        """Book a call and submit its end event, in one step that nothing can cut in two."""
+        seen = tee.finish(clean=carried.reason is None)
+        head = carried.head
+        ended = Ended(
+            reason=_reason(carried, seen),
+            status=head.status if head is not None else None,
+            error_type=seen.error_type if seen is not None else None,
+            retry_after=head is not None and first(head.headers, b"retry-after") is not None,
+        )
+        settlement = self._admission.settle(admitted, call, ended, seen)
+        kind = ModelResponse if ended.reason in ("complete", "incomplete", "unterminated") else ModelError
+        private: dict[str, Json] = {}
+        if head is not None:
+            private["response_sha256"] = tee.sha256
+        if carried.detail:
+            private["detail"] = carried.detail
+        event = kind(
+            call=admitted.call,
+            status=ended.status,
+            reason=ended.reason,
+            provider=call.provider,
+            model=settlement.model,
+            tier=settlement.tier,
+            finish=seen.finish if seen is not None else None,
+            provider_request_id=_request_id(head),
+            bytes=tee.size if head is not None else None,
+            first_byte_us=carried.first_byte_us,
+            duration_us=self._clock.monotonic_us() - since,
+            usage=settlement.usage,
+            private=private,
+        )
+        later = (*settlement.warnings, *settlement.breaches, *settlement.events)
+        return settlement, self._record(event, *later)
+
+
+def _requested(request: Request, admitted: Admitted) -> ModelRequest:
+    call = request.call
+    return ModelRequest(
+        call=admitted.call,
+        upstream=call.upstream,
+        provider=call.provider,
+        protocol=call.endpoint.protocol,
+        endpoint=call.endpoint.name,
+        model=call.model,
+        stream=call.stream,
+        bytes=call.body_bytes,
+        hold=admitted.hold,
+        waited_us=admitted.waited_us,
+        max_output=call.max_output,
+        amended=request.amended or None,
+        retry_count=call.retry_count,
+        private=request.private,
+    )
+
+
+def _reason(carried: Carried, seen: Observation | None) -> str:
+    """The ``reason`` of the end event (evidence format section 2)."""
+    if carried.reason is not None:
+        return carried.reason
+    head = carried.head
+    if head is None or not 200 <= head.status < 300:
+        return "status"
+    if seen is None:
+        return "complete"
+    return "error-event" if seen.terminal == "error" else seen.terminal
+
+
+def _request_id(head: ResponseHead | None) -> str | None:
+    if head is None:
+        return None
+    return text(first(head.headers, b"request-id") or first(head.headers, b"x-request-id"))
