@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from docket.boundary.coalesce import Coalescer
 from docket.boundary.headers import first, text
 from docket.boundary.refusals import Answer, refusal, upstream_failure
 from docket.boundary.response import Informed, Outgoing
 from docket.boundary.tee import Tee
-from docket.boundary.wire import Framing, Header, ResponseHead
+from docket.boundary.wire import Framing, Header, ResponseHead, WireError
 from docket.clock import Clock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
@@ -124,12 +124,10 @@ async def carry(upstream: Upstream, outgoing: Outgoing, client: Client, tee: Tee
         async with asyncio.timeout(None) as leaving:
             client.on_gone(lambda: leaving.reschedule(asyncio.get_running_loop().time()))
             await _pass(upstream, outgoing, client, tee, carried, clock, since)
-    except ClientGoneError:
+    except (ClientGoneError, TimeoutError, WireError):
         carried.reason = "client-gone"
     except UpstreamError as error:
         carried.reason, carried.detail = error.reason, str(error)
-    except TimeoutError:
-        carried.reason = "client-gone"
     finally:
         client.on_gone(None)
         if carried.reason is not None and carried.response is not None:
@@ -158,8 +156,8 @@ async def _pass(
         carried.held += data
 
 
-async def finish(carried: Carried, client: Client, fail: Callable[[int, str, str], Answer]) -> None:
-    """Let the agent see how its call ended. Raises ClientGoneError."""
+async def finish(carried: Carried, client: Client, family: str, docket: str) -> None:
+    """Let the agent see how its call ended, a failure in the error shape of ``family``. Raises ClientGoneError."""
     response = carried.response
     if carried.reason is None and response is not None:
         await _release(carried.held, response, client)
@@ -167,7 +165,8 @@ async def finish(carried: Carried, client: Client, fail: Callable[[int, str, str
         client.cut()
     else:
         reason = carried.reason or "connect"
-        await client.refuse(fail(504 if reason == "timeout" else 502, reason, carried.detail or "no answer"))
+        status = 504 if reason == "timeout" else 502
+        await client.refuse(upstream_failure(status, reason, carried.detail or "no answer", family, docket))
 
 
 async def _release(held: bytes, response: Passing, client: Client) -> None:
@@ -228,8 +227,7 @@ class Exchange:
             settlement, recorded = self._settle(request.call, admitted, carried, tee, since)
         await recorded
         try:
-            protocol = request.call.endpoint.protocol
-            await finish(carried, client, lambda *parts: upstream_failure(*parts, protocol, self._docket))
+            await finish(carried, client, request.call.endpoint.family, self._docket)
         finally:
             for breach in settlement.breaches:
                 self._on_breach(breach)
@@ -258,14 +256,16 @@ class Exchange:
             )
 
         await self._denials.note((refused.code, call.upstream, call.model), denied, *refused.events)
-        await client.refuse(refusal(refused, call.endpoint.protocol, self._docket))
+        await client.refuse(refusal(refused, call.endpoint.family, self._docket))
 
-    def _record(self, *events: Event) -> asyncio.Future[list[object]]:
-        return asyncio.gather(*[self._recorder.submit(event) for event in events])
+    def _record(self, *events: Event) -> asyncio.Future[object]:
+        """Submit ``events`` in order; done when all are durable, and so when the last one is."""
+        durable = [self._recorder.submit(event) for event in events]
+        return durable[0] if len(durable) == 1 else cast("asyncio.Future[object]", asyncio.gather(*durable))
 
     def _settle(
         self, call: Call, admitted: Admitted, carried: Carried, tee: Tee, since: int
-    ) -> tuple[Settlement, asyncio.Future[list[object]]]:
+    ) -> tuple[Settlement, asyncio.Future[object]]:
         """Book a call and submit its end event, in one step that nothing can cut in two."""
         seen = tee.finish(clean=carried.reason is None)
         head = carried.head

@@ -1,4 +1,4 @@
-"""The one table of refusals: what docket answers in place of an upstream, in the error shape of the protocol called.
+"""The one table of refusals: what docket answers in place of an upstream, in the error shape of the family called.
 
 Every answer carries ``error.docket`` for programs and says the rule and the docket number in ``message``, since some
 agents show nothing else. Final refusals are 400 with ``x-should-retry: false``, temporary ones 429 with the real
@@ -35,7 +35,7 @@ class Answer:
         return HTTPStatus(self.status).phrase.encode()
 
 
-def refusal(refused: Refused, protocol: str, docket: str) -> Answer:
+def refusal(refused: Refused, family: str, docket: str) -> Answer:
     """The answer to a call that is not forwarded."""
     detail: JsonObject = {"type": DENIED, "code": refused.code, "docket": docket}
     detail |= {name: value for name, value in (("limit", refused.limit), ("observed", refused.observed)) if value}
@@ -44,20 +44,20 @@ def refusal(refused: Refused, protocol: str, docket: str) -> Answer:
     if refused.retry_after is not None:
         headers = ((b"retry-after", b"%d" % refused.retry_after),)
         detail["retry_after"] = refused.retry_after
-    return _answer(status, protocol, DENIED, refused.code, refused.message, detail, headers)
+    return _answer(status, family, DENIED, refused.code, refused.message, detail, headers)
 
 
-def upstream_failure(status: int, reason: str, message: str, protocol: str, docket: str) -> Answer:
+def upstream_failure(status: int, reason: str, message: str, family: str, docket: str) -> Answer:
     """The answer where no head came from the upstream: 502 or 504, ``reason`` that of the ``model.error`` event."""
     detail: JsonObject = {"type": UPSTREAM_FAILED, "code": reason, "docket": docket}
-    return _answer(status, protocol, UPSTREAM_FAILED, reason, message, detail, ())
+    return _answer(status, family, UPSTREAM_FAILED, reason, message, detail, ())
 
 
-def bad_request(status: int, code: str, message: str, protocol: str, docket: str, *, close: bool = False) -> Answer:
+def bad_request(status: int, code: str, message: str, family: str, docket: str, *, close: bool = False) -> Answer:
     """The answer to a request that cannot be carried: too long, too large, malformed, an upgrade."""
     detail: JsonObject = {"type": BAD_REQUEST, "code": code, "docket": docket}
     headers: tuple[Header, ...] = ((b"retry-after", b"1"),) if status == 429 else ((b"x-should-retry", b"false"),)
-    return _answer(status, protocol, BAD_REQUEST, code, message, detail, headers, close=close)
+    return _answer(status, family, BAD_REQUEST, code, message, detail, headers, close=close)
 
 
 def forbidden() -> Answer:
@@ -67,7 +67,7 @@ def forbidden() -> Answer:
 
 def _answer(
     status: int,
-    protocol: str,
+    family: str,
     kind: str,
     code: str,
     message: str,
@@ -76,15 +76,15 @@ def _answer(
     *,
     close: bool = False,
 ) -> Answer:
-    body = encode(error_body(protocol, status, kind, code, message, detail))
+    body = encode(error_body(family, status, kind, code, message, detail))
     return Answer(status=status, headers=((b"Content-Type", b"application/json"), *headers), body=body, close=close)
 
 
-def error_body(protocol: str, status: int, kind: str, code: str, message: str, detail: Json) -> JsonObject:
-    """The error document of a protocol, with docket's own member in it."""
-    if protocol.startswith("anthropic"):
+def error_body(family: str, status: int, kind: str, code: str, message: str, detail: Json) -> JsonObject:
+    """The error document of a family, with docket's own member in it."""
+    if family == "anthropic":
         return {"type": "error", "error": {"type": kind, "message": message, "docket": detail}}
-    if protocol.startswith("gemini"):
+    if family == "gemini":
         status_name = GOOGLE_STATUS.get(status, "UNKNOWN")
         return {"error": {"code": status, "message": message, "status": status_name, "docket": detail}}
     return {"error": {"message": message, "type": kind, "param": None, "code": code, "docket": detail}}

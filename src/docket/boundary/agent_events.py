@@ -1,0 +1,79 @@
+"""``POST /r/<token>/docket/events``: what the agent itself wants on the record, as its own assertion.
+
+Invariant: only notes, tool calls and tool results, always ``by: agent``, bounded in size and rate, private unless the
+agent says ``public``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import orjson
+
+from docket.boundary.connection import RequestBody
+from docket.control.decision import Refused
+from docket.errors import UsageError
+from docket.ledger.events import Event, Note, ToolCall, ToolResult
+from docket.primitives.canonical import Json, is_canonical
+
+MAX_EVENT = 64 * 1024
+"""Bytes of one asserted event: a tool's arguments fit, its output belongs into the agent's own files."""
+PER_SECOND = 50
+"""Asserted events a second, in the long run: above any agent's pace of tool calls."""
+BURST = 200
+"""Asserted events at once: a parallel batch of tools."""
+
+
+class Pace:
+    """A token bucket on the loop's monotonic clock."""
+
+    def __init__(self) -> None:
+        self._left = float(BURST)
+        self._at = asyncio.get_running_loop().time()
+
+    def take(self) -> Refused | None:
+        """Use one token, or say when there will be one."""
+        now = asyncio.get_running_loop().time()
+        self._left = min(BURST, self._left + (now - self._at) * PER_SECOND)
+        self._at = now
+        if self._left < 1:
+            return Refused(code="event_rate", message=f"more than {PER_SECOND} events a second", retry_after=1)
+        self._left -= 1
+        return None
+
+
+async def read_event(body: RequestBody) -> Event:
+    """The event that a request asserts. Raises UsageError with what is wrong, ClientGoneError, WireError."""
+    raw = b""
+    while data := await body.read():
+        raw += data
+        if len(raw) > MAX_EVENT:
+            raise UsageError(f"an event has at most {MAX_EVENT} bytes")
+    return parse_event(raw)
+
+
+def parse_event(raw: bytes) -> Event:
+    """``{"type": "note" | "tool.call" | "tool.result", "public": {...}, ...}``: other members are private.
+
+    Raises UsageError.
+    """
+    try:
+        document = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"the body is not JSON: {error.msg}") from error
+    if not isinstance(document, dict):
+        raise UsageError("the body is not a JSON object")
+    kind = document.pop("type", None)
+    public = document.pop("public", {})
+    if not isinstance(public, dict) or not is_canonical(public):
+        raise UsageError("public is not an object of integers, strings, booleans, lists and objects")
+    private: dict[str, Json] = document if is_canonical(document) else {"raw": raw.decode("utf-8", "replace")}
+    match kind:
+        case "note":
+            return Note(by="agent", private=private, unknown=public)
+        case "tool.call":
+            return ToolCall(by="agent", private=private, unknown=public)
+        case "tool.result":
+            return ToolResult(by="agent", private=private, unknown=public)
+        case _:
+            raise UsageError("type must be note, tool.call or tool.result")
