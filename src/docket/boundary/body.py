@@ -77,7 +77,7 @@ class HeldBody:
         self.size += len(data)
         self._digest.update(data)
         if self._file is None and self.size > IN_MEMORY:
-            self._file = cast(BinaryIO, tempfile.TemporaryFile())
+            self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed by close)
             self._file.writelines(self._parts)
             self._parts.clear()
         if self._file is None:

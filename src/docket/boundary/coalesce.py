@@ -29,7 +29,7 @@ class Coalescer:
         self._timers: dict[Hashable, asyncio.TimerHandle] = {}
 
     async def note(self, kind: Hashable, make: Make, *beside: Event) -> None:
-        """Count one of ``kind``; waits for its record where it is the first. ``beside`` is recorded with a first one."""
+        """Count one of ``kind``; waits for the record of a first one, with which ``beside`` is recorded."""
         if kind in self._counts:
             self._counts[kind] = (self._counts[kind][0] + 1, make)
             return

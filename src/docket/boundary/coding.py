@@ -93,22 +93,15 @@ class _Zstd:
     def feed(self, data: bytes) -> Iterator[bytes]:
         while True:
             if self._inner.eof:
-                data = self._inner.unused_data + data if not data else data
                 if not data:
                     return
                 self._inner = zstd.ZstdDecompressor()
             out = self._inner.decompress(data, STEP)
             if out:
                 yield out
-            if self._inner.eof:
-                data = self._inner.unused_data
-                if not data:
-                    return
-                self._inner = zstd.ZstdDecompressor()
-            elif self._inner.needs_input:
+            if self._inner.needs_input:
                 return
-            else:
-                data = b""
+            data = self._inner.unused_data if self._inner.eof else b""
 
 
 _CODINGS: dict[bytes, Callable[[], _Coding]] = {

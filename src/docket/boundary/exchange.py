@@ -27,15 +27,13 @@ from docket.providers.call import Call, Observation
 
 
 class Admission(Protocol):
-    """Decides on calls. ``settle`` and ``release`` never wait: a cancelled call is booked in the step that records it."""
+    """Decides on calls. ``settle`` never waits: a cancelled call is booked in the step that records it."""
 
     async def admit(self, call: Call) -> Admitted | Refused:
         """A reservation (its number taken in the last step before this returns), or why not. May be cancelled."""
         ...
 
     def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement: ...
-
-    def release(self, admitted: Admitted) -> None: ...
 
 
 class Recorder(Protocol):

@@ -183,7 +183,7 @@ class Boundary:
                 connection.idle = True
         except ClientGoneError:
             pass
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (the top of every request)
             connection.abort()
             self._on_fatal(error)
         finally:
@@ -345,7 +345,10 @@ class Boundary:
         outgoing = Outgoing(origin=route.origin, head=head, target=target, body=held)
         keep = self._settings.max_body_bytes if self._settings.record_responses else 0
         watched = treatment is Treatment.METER
-        tee = Tee((lambda status, fields: registry.observer_of(call, status=status, headers=fields)) if watched else None, keep=keep)
+        tee = Tee(
+            (lambda status, fields: registry.observer_of(call, status=status, headers=fields)) if watched else None,
+            keep=keep,
+        )
         await self._exchange.handle(Request(call=call, outgoing=outgoing, private=private), client, tee)
 
     def _call(self, route: Route, endpoint: Endpoint, head: RequestHead, target: bytes, held: HeldBody) -> Call:

@@ -15,7 +15,7 @@ from docket.ledger.usage import Counts
 from docket.providers.base import Observer
 from docket.providers.call import Observation, Terminal
 
-Watch = Callable[[int, Sequence[Header]], Observer]
+Watch = Callable[[int, Sequence[Header]], Observer | None]
 """Makes the observer of an answer from its status and header fields."""
 KEPT_IN_MEMORY = 1024 * 1024
 """Most bytes of an answer that are kept for the record, whatever the policy says: they wait in memory for its end."""
@@ -47,7 +47,7 @@ class Tee:
                 self._decoder = Decoder(codings)
         except CodingError as error:
             self.unread = error.reason
-        except Exception:
+        except Exception:  # noqa: BLE001 (observing never fails a call)
             self._observer, self.unread = None, "observer"
 
     def feed(self, data: bytes) -> None:
@@ -68,7 +68,7 @@ class Tee:
             self.saw_end = observer.saw_end
         except CodingError as error:
             self.unread = error.reason
-        except Exception:
+        except Exception:  # noqa: BLE001 (observing never fails a call)
             self.unread = "observer"
 
     def finish(self, *, clean: bool) -> Observation | None:
@@ -77,7 +77,7 @@ class Tee:
             return None
         try:
             seen = self._observer.finish(clean=clean and self.unread is None)
-        except Exception:
+        except Exception:  # noqa: BLE001 (observing never fails a call)
             self._observer = None
             return Observation(terminal=_ended(clean), counts=Counts(source="none"), unread="observer")
         if self.unread is None:

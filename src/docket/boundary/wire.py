@@ -1,6 +1,6 @@
 """HTTP/1.1 messages on the wire (RFC 9112): heads, framing and chunks, without any I/O.
 
-Invariant: what a parsed head holds is what was sent: field order, the case of names, duplicates and the bytes of values;
+Invariant: what a parsed head holds is what was sent: field order, the case of names, duplicates, the bytes of values;
 and a message whose end two readers could place differently is refused, never guessed (RFC 9112 section 11.2).
 """
 
@@ -47,7 +47,7 @@ class WireError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How a body ends: ``none``, ``sized`` (after ``length`` bytes), ``chunked``, or ``close`` (with the connection)."""
+    """How a body ends: ``none``, ``sized`` (after ``length`` bytes), ``chunked`` or ``close`` (with the connection)."""
 
     kind: str
     length: int = 0
