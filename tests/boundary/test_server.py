@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 
 import pytest
 
@@ -12,7 +13,7 @@ from docket.control.decision import Refused
 from docket.ledger.events import Forwarded, ModelDenied, Note, Unauthorized
 from docket.sim.answers import Step
 from docket.sim.upstream import Script, ScriptedProvider
-from kit.boundary import OpenAdmission, parse, raw_upstream, read_request, run, stage
+from kit.boundary import OpenAdmission, Record, parse, raw_upstream, read_request, run, stage
 
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]}).encode()  # noqa: TID251 (a client's own)
 STREAM = json.dumps({"model": "m", "stream": True, "messages": []}).encode()  # noqa: TID251 (a client's own)
@@ -130,23 +131,23 @@ def test_a_cut_answer_has_no_clean_end(body: bytes) -> None:
 
 def test_a_client_that_leaves_closes_the_upstream_at_once() -> None:
     async def play() -> None:
-        closed = asyncio.Event()
+        arrived, closed = asyncio.Event(), asyncio.Event()
 
         async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await read_request(reader)
-            assert await reader.read() == b""
+            arrived.set()
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
             closed.set()
 
         async with raw_upstream(slow) as url, stage(url) as on:
             _, writer = await on.connect()
             head = f"POST /r/{on.boundary.token}/up/v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
             writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT)
-            while not on.record.requests():
-                await asyncio.sleep(0)
+            await arrived.wait()
             writer.close()
             await closed.wait()
-            while not on.record.ends():
-                await asyncio.sleep(0)
+            await on.record.until(Record.ends)
             (end,) = on.record.ends()
             assert (end.reason, end.usage.source) == ("client-gone", "none")
 
@@ -227,8 +228,7 @@ def test_draining_waits_for_a_call_and_closing_ends_the_others() -> None:
         async with raw_upstream(waits) as url, stage(url) as on:
             async with asyncio.TaskGroup() as tasks:
                 first = tasks.create_task(on.call("/v1/chat/completions", CHAT))
-                while not on.record.requests():
-                    await asyncio.sleep(0)
+                await on.record.until(Record.requests)
                 await on.boundary.drain(0.05)
                 assert not first.done()
                 release.set()
@@ -247,8 +247,7 @@ def test_calls_under_way_when_the_boundary_closes_get_their_end() -> None:
             _, writer = await on.connect()
             head = f"POST /r/{on.boundary.token}/up/v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
             writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(CHAT) + CHAT)
-            while not on.record.requests():
-                await asyncio.sleep(0)
+            await on.record.until(Record.requests)
             await on.boundary.close()
             assert on.record.calls_ended_once()
             writer.close()

@@ -54,9 +54,17 @@ class Record:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        self._news = asyncio.Event()
+
+    async def until(self, condition: Callable[[Record], object]) -> None:
+        """Wait for events that make ``condition`` true."""
+        while not condition(self):
+            self._news.clear()
+            await self._news.wait()
 
     def submit(self, event: Event) -> asyncio.Future[object]:
         self.events.append(event)
+        self._news.set()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[object] = loop.create_future()
         loop.call_soon(lambda: done.done() or done.set_result(event))

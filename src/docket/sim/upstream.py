@@ -23,7 +23,6 @@ MAX_HEAD = 512 * 1024
 """Longest request head taken."""
 MAX_SEEN = 10_000
 """Requests remembered for ``GET /sim/requests``."""
-HANG_SECONDS = 3600.0
 STEP_HEADER = "x-sim-step"
 
 
@@ -133,7 +132,7 @@ class ScriptedProvider:
             )
         if step.body is not None:
             spoken = replace(spoken, events=(step.body.encode(),), streamed=False)
-        return await _deliver(writer, method, step, spoken)
+        return await _deliver(reader, writer, method, step, spoken)
 
     def _report(self) -> bytes:
         given, made = self.tokens
@@ -141,7 +140,9 @@ class ScriptedProvider:
         return orjson.dumps({"count": self.count, "input_tokens": given, "output_tokens": made, "requests": shown})
 
 
-async def _deliver(writer: asyncio.StreamWriter, method: str, step: Step, spoken: Spoken) -> bool:
+async def _deliver(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, method: str, step: Step, spoken: Spoken
+) -> bool:
     """Send an answer, or fail as the step says; whether the connection goes on."""
     if step.fault == "reset":
         writer.transport.abort()
@@ -149,7 +150,8 @@ async def _deliver(writer: asyncio.StreamWriter, method: str, step: Step, spoken
     if step.fault == "close":
         return False
     if step.fault == "hang":
-        await asyncio.sleep(HANG_SECONDS)
+        await reader.read()  # until the client gives up
+        return False
     headers = [f"{name}: {value}" for name, value in step.headers.items()]
     if not spoken.streamed:
         body = spoken.events[0]
