@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("docket.cli.init", "Write a commented docket.toml."),
     "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
     "ls": ("docket.cli.ls", "List runs."),
+    "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
 }
 """Every command: the module that holds ``command``, and its line in ``docket --help``."""
