@@ -21,7 +21,7 @@ from docket.boundary.coding import CodingError, content_codings, decode_whole
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.credentials import fingerprint
 from docket.boundary.egress_proxy import ProxyRule
-from docket.boundary.exchange import Admission, Exchange, Recorder, Request, carry, finish
+from docket.boundary.exchange import Admission, Exchange, Recorder, Request, Upstream, carry, finish
 from docket.boundary.headers import first
 from docket.boundary.health import Health
 from docket.boundary.redact import target as recordable
@@ -40,6 +40,7 @@ from docket.providers import registry
 from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
 from docket.storage.blobs import Blobs
 
+Around = Callable[[Upstream, Recorder], Upstream]
 BACKLOG = 1024
 """Connections that may wait to be accepted: an agent may start that many workers at once."""
 MAX_CONNECTIONS = 4096
@@ -85,9 +86,11 @@ class Boundary:
         health: Health | None = None,
         budget: Callable[[], JsonObject] | None = None,
         blobs: Blobs | None = None,
+        around: Around | None = None,
     ) -> None:
         """``on_breach`` is called after the answer of the call that reached a cap was delivered, ``on_fatal`` once a
-        call could not be carried or recorded for a reason of docket's own.
+        call could not be carried or recorded for a reason of docket's own. ``around`` puts something between the run
+        and its upstreams.
         """
         self._settings = settings
         self._routes = {route.name: route for route in settings.routes}
@@ -99,6 +102,7 @@ class Boundary:
         self._health = health
         self._budget = budget
         self._blobs = blobs
+        self._around = around
         self._notes = Coalescer(recorder.submit)
         self._shelf = Shelf()
         self._key = secrets.token_bytes(32)
@@ -113,10 +117,13 @@ class Boundary:
         self._pace = Pace()
         proxy = ProxyRule(self._settings.environment)
         self._upstreams = Upstreams(tasks, proxy, self._settings.limits, self._settings.tls)
+        self._upstream: Upstream = self._upstreams
+        if self._around is not None:
+            self._upstream = self._around(self._upstreams, self._recorder)
         self._exchange = Exchange(
             admission=self._admission,
             recorder=self._recorder,
-            upstream=self._upstreams,
+            upstream=self._upstream,
             clock=self._clock,
             denials=self._notes,
             docket=self._settings.docket,
@@ -376,7 +383,7 @@ class Boundary:
 
     async def _pass(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible."""
-        carried = await carry(self._upstreams, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
+        carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
         private: dict[str, Json] = {"target": recordable(outgoing.target)}
         if carried.detail:
             private["detail"] = carried.detail
