@@ -7,11 +7,11 @@ kept of an entry but its hash in the frontier. A ``Chain`` knows no file and no 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.errors import FormatError
 from docket.ledger.codec import Draft
-from docket.primitives.canonical import JsonObject, decode_object, encode
+from docket.primitives.canonical import JsonObject, decode_object, encode, encode_checked
 from docket.primitives.digest import leaf_hash, sha256_hex
 from docket.primitives.merkle import Frontier, Mark, ProofBuilder
 from docket.primitives.sealed import SALT_BYTES, Entropy, commitment_of_bytes, seal
@@ -31,8 +31,7 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6}Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One line of a ledger: an event in its place. ``private`` is in its disclosed or withheld form."""
 
     seq: int
@@ -112,24 +111,18 @@ class Chain:
         seq, prev = self.frontier.size, self.head
         private, sealed, disclosed, longer = _spell_private(draft, entropy)
         timing = b',"elapsed_us":%d' % elapsed_us
-        before = b',"prev":"%s"' % prev.encode()
-        place = b',"seq":%d,"ts":"%s"' % (seq, ts.encode())
-        leaf = leaf_hash(
-            b"".join((draft.opening, draft.sealed_data, timing, before, sealed, place, draft.closing)),
-        )
+        before = b',"prev":"%b"' % prev.encode()
+        place = b',"seq":%d,"ts":"%b"%b' % (seq, ts.encode(), draft.closing)
+        leaf = leaf_hash(b"".join((draft.opening, draft.sealed_data, timing, before, sealed, place)))
         own = leaf.hex()
-        line = b"".join(
-            (
-                draft.opening,
-                draft.data_bytes,
-                timing,
-                b',"hash":"%s"' % own.encode(),
-                before,
-                disclosed,
-                place,
-                draft.closing,
-                b"\n",
-            )
+        line = b'%b%b%b,"hash":"%b"%b%b%b\n' % (
+            draft.opening,
+            draft.data_bytes,
+            timing,
+            own.encode(),
+            before,
+            disclosed,
+            place,
         )
         if len(line) + longer > MAX_LINE:
             raise FormatError(f"{draft.type} takes a line of {len(line) + longer} bytes; the limit is {MAX_LINE}")
@@ -202,7 +195,6 @@ def read_entry(line: bytes) -> Entry:
         and _is_hex(entry.hash)
     ):
         raise FormatError("a member is not of its type")
-    seal(document)
     return entry
 
 
@@ -215,10 +207,13 @@ def weight_of(draft: Draft) -> int:
 
 
 def leaf_of(entry: Entry) -> bytes:
-    """The 32-byte RFC 9162 leaf hash of ``entry``, computed anew from its sealed form."""
+    """The 32-byte RFC 9162 leaf hash of ``entry``, computed anew from its sealed form.
+
+    Raises FormatError where a private member is neither disclosed nor withheld.
+    """
     document = seal(entry.to_json())
     del document["hash"]
-    return leaf_hash(encode(document))
+    return leaf_hash(encode_checked(document))
 
 
 def _is_hex(value: object) -> bool:
@@ -231,10 +226,15 @@ def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, b
         return None, b"", b"", 0
     private: JsonObject = {}
     sealed, disclosed, longer = [], [], 0
+    salts = entropy(SALT_BYTES * len(draft.private_bytes)).hex()
+    start = 0
     for name, spelled, value in draft.private_bytes:
-        salt = entropy(SALT_BYTES).hex()
+        salt = salts[start : start + 2 * SALT_BYTES]
+        start += 2 * SALT_BYTES
         private[name] = {"salt": salt, "value": draft.private[name]}
-        sealed.append(b'%s:"%s"' % (spelled, commitment_of_bytes(spelled, salt, value)))
-        disclosed.append(b'%s:{"salt":"%s","value":%s}' % (spelled, salt.encode(), value))
-        longer += max(0, _WITHHELD - _DISCLOSED - len(value))
-    return private, b',"private":{%s}' % b",".join(sealed), b',"private":{%s}' % b",".join(disclosed), longer
+        encoded = salt.encode()
+        sealed.append(b'%b:"%b"' % (spelled, commitment_of_bytes(spelled, encoded, value)))
+        disclosed.append(b'%b:{"salt":"%b","value":%b}' % (spelled, encoded, value))
+        if len(value) < _WITHHELD - _DISCLOSED:
+            longer += _WITHHELD - _DISCLOSED - len(value)
+    return private, b',"private":{%b}' % b",".join(sealed), b',"private":{%b}' % b",".join(disclosed), longer

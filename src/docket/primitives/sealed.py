@@ -6,6 +6,7 @@ sealed form replaces each by the string of its commitment. All hashes and signat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from docket.errors import FormatError
@@ -15,6 +16,8 @@ from docket.primitives.digest import commitment_hash
 SALT_BYTES = 16
 """Random bytes of a salt; a guess at a withheld value cannot be confirmed without it."""
 
+_SALT = re.compile(r"[0-9a-f]{32}")
+_COMMITMENT = re.compile(r"[0-9a-f]{64}")
 Entropy = Callable[[int], bytes]
 """A source of n random bytes."""
 
@@ -24,9 +27,9 @@ def commitment(name: str, salt: str, value: Json) -> str:
     return commitment_hash(encode([name, salt, value])).hex()
 
 
-def commitment_of_bytes(name: bytes, salt: str, value: bytes) -> bytes:
+def commitment_of_bytes(name: bytes, salt: bytes, value: bytes) -> bytes:
     """As ``commitment``, from the canonical bytes of the name (with its quotes) and of the value."""
-    return commitment_hash(b'[%s,"%s",%s]' % (name, salt.encode(), value)).hex().encode()
+    return commitment_hash(b'[%b,"%b",%b]' % (name, salt, value)).hex().encode()
 
 
 def disclose(members: Mapping[str, Json], entropy: Entropy) -> JsonObject:
@@ -60,16 +63,12 @@ def _commitment_of(name: str, member: Json) -> str:
     if name == "private":
         raise FormatError("a private member is named private")
     if isinstance(member, dict):
-        if member.keys() == {"salt", "value"}:
-            salt = member["salt"]
-            if isinstance(salt, str) and _is_hex(salt, 2 * SALT_BYTES):
+        if len(member) == 2 and "value" in member:
+            salt = member.get("salt")
+            if isinstance(salt, str) and _SALT.fullmatch(salt):
                 return commitment(name, salt, member["value"])
-        elif member.keys() == {"commitment"}:
-            withheld = member["commitment"]
-            if isinstance(withheld, str) and _is_hex(withheld, 64):
+        elif len(member) == 1:
+            withheld = member.get("commitment")
+            if isinstance(withheld, str) and _COMMITMENT.fullmatch(withheld):
                 return withheld
     raise FormatError(f"private member {name!r} is neither disclosed nor withheld")
-
-
-def _is_hex(text: str, length: int) -> bool:
-    return len(text) == length and all(character in "0123456789abcdef" for character in text)

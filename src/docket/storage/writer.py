@@ -198,7 +198,6 @@ class LedgerWriter:
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerWriteError(f"{MAX_WAITING} events wait for the disk")
         self._waiting.add(item.waiter)
-        item.waiter.add_done_callback(self._waiting.discard)
         self._queue.put(item)
 
     # ── on the event loop, called by the thread ──
@@ -210,12 +209,22 @@ class LedgerWriter:
                 for observer in self._observers:
                     self._loop.call_soon(observer, item.entry)
         for item in batch:
-            _resolve(item.waiter, item.entry, item.error)
+            self._resolve(item.waiter, item.entry, item.error)
+
+    def _resolve(self, waiter: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+        self._waiting.discard(waiter)
+        if waiter.done():
+            return
+        if error is not None:
+            waiter.set_exception(error)
+            waiter.exception()  # seen here: whoever does not wait learns it from every later append
+        else:
+            waiter.set_result(result)
 
     def _end(self, error: LedgerError | None) -> None:
         self._dead = error or LedgerWriteError("the ledger is closed")
         for waiter in tuple(self._waiting):
-            _resolve(waiter, None, self._dead)
+            self._resolve(waiter, None, self._dead)
         if not self._ended.done():
             self._ended.set_result(None)
 
@@ -243,7 +252,7 @@ class LedgerWriter:
                 if isinstance(item, _Task):
                     self._commit(batch)
                     batch, weight = [], 0
-                    self._call(_resolve, item.waiter, item.work(), None)
+                    self._call(self._resolve, item.waiter, item.work(), None)
                     continue
                 weight += weight_of(item.draft)
                 if weight > MAX_BATCH:
@@ -273,22 +282,19 @@ class LedgerWriter:
         """Give every event of ``batch`` its place, make them durable by one sync, and hand them back."""
         if not batch:
             return
-        lines = [line for item in batch if (line := self._place(item)) is not None]
+        ts = timestamp(self._clock.unix_us())
+        elapsed_us = self._clock.monotonic_us() - self._started_us
+        lines = [line for item in batch if (line := self._place(item, ts, elapsed_us)) is not None]
         if lines:
             self._ledger.append(b"".join(lines))
             if self._due_us is None:
                 self._due_us = self._clock.monotonic_us() + CHECKPOINT_US
         self._call(self._hand_back, batch)
 
-    def _place(self, item: _Append) -> bytes | None:
-        now = self._clock.monotonic_us()
+    def _place(self, item: _Append, ts: str, elapsed_us: int) -> bytes | None:
         try:
             item.entry, line, proof = self._chain.extend(
-                item.draft,
-                ts=timestamp(self._clock.unix_us()),
-                elapsed_us=now - self._started_us,
-                entropy=os.urandom,
-                watch=item.watch,
+                item.draft, ts=ts, elapsed_us=elapsed_us, entropy=os.urandom, watch=item.watch
             )
         except FormatError as error:
             item.error = error
@@ -338,13 +344,3 @@ class LedgerWriter:
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(function, *arguments)
-
-
-def _resolve(waiter: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if waiter.done():
-        return
-    if error is not None:
-        waiter.set_exception(error)
-        waiter.exception()  # seen here: whoever does not wait learns it from every later append
-    else:
-        waiter.set_result(result)
