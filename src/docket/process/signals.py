@@ -1,0 +1,121 @@
+"""What the signals that reach docket mean: ending the run, or something for the agent, or job control.
+
+Used by the supervisor around everything from the spawn to the sealed receipt::
+
+    with SignalRelay(guardian, grace_seconds=10) as relay:
+        ...                     # relay.ending is the Signals that asked for the end of the run, else None
+
+SIGTERM, SIGINT, SIGHUP and a vanished terminal end the run: the first is forwarded to the agent's group and starts the
+grace period, after which the tree is killed; a second SIGTERM or SIGINT kills at once. SIGQUIT, SIGUSR1, SIGUSR2 and
+SIGWINCH are only forwarded. A signal that was ignored when docket started (nohup, a background job of a script) stays
+ignored, by docket and by the agent, as POSIX shells do.
+
+Job control: when the agent stops, docket stops its own group the way the terminal would have done it; SIGCONT resumes
+both. Ctrl-C in a terminal reaches only the agent, which is the foreground group: docket has no part in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+from types import TracebackType
+
+from docket.process.supervision import Guardian
+from docket.process.tree import parent
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH)
+
+
+class SignalRelay:
+    """Handlers for docket's own signals while a run lasts. ``on_ending`` gets the first ending signal, once."""
+
+    def __init__(
+        self,
+        guardian: Guardian,
+        *,
+        grace_seconds: float,
+        on_ending: Callable[[signal.Signals], None] = lambda number: None,
+    ) -> None:
+        self._guardian = guardian
+        self._grace = grace_seconds
+        self._on_ending = on_ending
+        self._installed: list[signal.Signals] = []
+        self._ignored: frozenset[signal.Signals] = frozenset()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.ending: signal.Signals | None = None
+        """The signal that asked for the end of the run; SIGHUP where the terminal vanished."""
+
+    def __enter__(self) -> SignalRelay:
+        self._loop = asyncio.get_running_loop()
+        self._ignored = frozenset(
+            number
+            for number in (*ENDING, *FORWARDED, signal.SIGTSTP, signal.SIGCONT)
+            if signal.getsignal(number) == signal.SIG_IGN
+        )
+        for number in ENDING:
+            self._install(number, self._end, number)
+        for number in FORWARDED:
+            self._install(number, self._guardian.signal, number)
+        self._install(signal.SIGCONT, self._guardian.signal, signal.SIGCONT)
+        self._install(signal.SIGTSTP, self._guardian.signal, signal.SIGTSTP)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # docket's own messages must not stop it in the background
+        self._guardian.on_stopped = self._suspend
+        self._guardian.on_hangup = self._hung_up
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._loop is not None:
+            for number in self._installed:
+                self._loop.remove_signal_handler(number)
+        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+
+    def _install(self, number: signal.Signals, action: Callable[..., None], *arguments: object) -> None:
+        if self._loop is not None and number not in self._ignored:
+            self._loop.add_signal_handler(number, action, *arguments)
+            self._installed.append(number)
+
+    def _end(self, number: signal.Signals) -> None:
+        again = self.ending is not None and number != signal.SIGHUP
+        self._guardian.stop(0 if again else self._grace, number)
+        if self.ending is None:
+            self.ending = number
+            self._on_ending(number)
+
+    def _hung_up(self) -> None:
+        if signal.SIGHUP not in self._ignored and self.ending is None:
+            self._end(signal.SIGHUP)
+
+    def _suspend(self, number: int) -> None:
+        """Stop docket's group as the terminal would; returns when it goes on.
+
+        Nobody could continue an orphaned group, so there the agent goes on at once (POSIX.1-2017, 2.4.3).
+        """
+        if _orphaned():
+            self._guardian.signal(signal.SIGCONT)
+            return
+        before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
+        os.killpg(os.getpgrp(), signal.SIGTSTP)  # the others of a pipeline
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # itself, before the next instruction
+        signal.signal(signal.SIGTSTP, before)
+
+
+def _orphaned() -> bool:
+    """Whether docket's group is orphaned: no ancestor in the same session, but another group, could continue it."""
+    group, session, pid = os.getpgrp(), os.getsid(0), os.getppid()
+    while pid:
+        try:
+            if os.getsid(pid) != session:
+                return True
+            if os.getpgid(pid) != group:
+                return False
+        except ProcessLookupError:
+            return True
+        pid = parent(pid)
+    return True
