@@ -125,7 +125,7 @@ class Guardian:
         self._tell("stop", int(number), _microseconds(grace_seconds))
 
     async def exited(self) -> ExitStatus:
-        """How the agent itself ended. Its descendants may still run: ``reap`` next. ProcessError if none was spawned."""
+        """How the agent itself ended; its descendants may still run. Raises ProcessError if none was spawned."""
         return await asyncio.shield(_expect(self._exit))
 
     async def reap(self, grace_seconds: float) -> Reaped:
