@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from docket.boundary.coalesce import Coalescer
+from docket.boundary.denials import Denials
 from docket.boundary.exchange import Exchange, Request
 from docket.boundary.origin import Origin
 from docket.boundary.refusals import Answer
@@ -128,7 +128,7 @@ class Scene:
             recorder=self,
             upstream=self,
             clock=SystemClock(),
-            denials=Coalescer(self.submit),
+            denials=Denials(self.submit, DOCKET, lambda _breach: None),
             docket=DOCKET,
             on_breach=lambda _breach: self.lines.append("breach"),
         )

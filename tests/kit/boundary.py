@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from docket.boundary.routes import Route
-from docket.boundary.server import Boundary, Settings
+from docket.boundary.server import Boundary
+from docket.boundary.settings import Settings
 from docket.boundary.upstream import Limits
 from docket.clock import SystemClock
 from docket.control.breaker import Ended

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, cast
 
-from docket.boundary.coalesce import Coalescer
+from docket.boundary.denials import Denials
 from docket.boundary.headers import first, text
-from docket.boundary.refusals import Answer, refusal, upstream_failure
+from docket.boundary.keeping import keep
+from docket.boundary.refusals import Answer, upstream_failure
 from docket.boundary.response import Informed, Outgoing
 from docket.boundary.tee import Tee
 from docket.boundary.wire import Framing, Header, ResponseHead, WireError
@@ -21,9 +22,10 @@ from docket.clock import Clock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.errors import ClientGoneError, UpstreamError
-from docket.ledger.events import CapExceeded, Event, ModelDenied, ModelError, ModelRequest, ModelResponse
+from docket.ledger.events import CapExceeded, Event, ModelError, ModelRequest, ModelResponse
 from docket.primitives.canonical import Json
 from docket.providers.call import Call, Observation
+from docket.storage.blobs import Blobs
 
 
 class Admission(Protocol):
@@ -198,10 +200,12 @@ class Exchange:
         recorder: Recorder,
         upstream: Upstream,
         clock: Clock,
-        denials: Coalescer,
+        denials: Denials,
         docket: str,
         on_breach: Callable[[CapExceeded], None],
+        blobs: Blobs | None = None,
     ) -> None:
+        """``blobs`` takes what tees keep of answers."""
         self._admission = admission
         self._recorder = recorder
         self._upstream = upstream
@@ -209,6 +213,7 @@ class Exchange:
         self._denials = denials
         self._docket = docket
         self._on_breach = on_breach
+        self._blobs = blobs
 
     async def handle(self, request: Request, client: Client, tee: Tee) -> None:
         """Carry one call. Raises ClientGoneError after everything is recorded, LedgerError where it cannot be."""
@@ -217,12 +222,14 @@ class Exchange:
             await self.deny(request.call, decision, client)
             return
         admitted, since = decision, self._clock.monotonic_us()
-        carried, settlement = Carried(reason="client-gone"), None
+        carried, body = Carried(reason="client-gone"), None
         try:
             await self._record(*admitted.events, _requested(request, admitted))
             carried = await carry(self._upstream, request.outgoing, client, tee, self._clock, since)
+            if self._blobs is not None and tee.kept:
+                body = await keep(self._blobs, tee.kept, tee.size)
         finally:
-            settlement, recorded = self._settle(request.call, admitted, carried, tee, since)
+            settlement, recorded = self._settle(request.call, admitted, carried, tee, since, body)
         await recorded
         try:
             await finish(carried, client, request.call.endpoint.family, self._docket)
@@ -242,19 +249,7 @@ class Exchange:
 
     async def deny(self, call: Call, refused: Refused, client: Client) -> None:
         """Record a refusal, then answer it. Raises ClientGoneError, LedgerError."""
-
-        def denied(count: int) -> ModelDenied:
-            return ModelDenied(
-                code=refused.code,
-                final=refused.final,
-                count=count,
-                retry_after=refused.retry_after,
-                upstream=call.upstream,
-                model=call.model,
-            )
-
-        await self._denials.note((refused.code, call.upstream, call.model), denied, *refused.events)
-        await client.refuse(refusal(refused, call.endpoint.family, self._docket))
+        await self._denials.deny(refused, client, family=call.endpoint.family, upstream=call.upstream, model=call.model)
 
     def _record(self, *events: Event) -> asyncio.Future[object]:
         """Submit ``events`` in order; done when all are durable, and so when the last one is."""
@@ -262,7 +257,7 @@ class Exchange:
         return durable[0] if len(durable) == 1 else cast("asyncio.Future[object]", asyncio.gather(*durable))
 
     def _settle(
-        self, call: Call, admitted: Admitted, carried: Carried, tee: Tee, since: int
+        self, call: Call, admitted: Admitted, carried: Carried, tee: Tee, since: int, body: Json
     ) -> tuple[Settlement, asyncio.Future[object]]:
         """Book a call and submit its end event, in one step that nothing can cut in two."""
         seen = tee.finish(clean=carried.reason is None)
@@ -278,6 +273,8 @@ class Exchange:
         private: dict[str, Json] = {}
         if head is not None:
             private["response_sha256"] = tee.sha256
+        if body is not None:
+            private["body"] = body
         if carried.detail:
             private["detail"] = carried.detail
         event = kind(

@@ -8,36 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import ssl
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from docket.boundary.agent_events import Pace, read_event
-from docket.boundary.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
-from docket.boundary.classes import Treatment, needs_body, treat
 from docket.boundary.client import HttpClient
-from docket.boundary.coalesce import Coalescer
-from docket.boundary.coding import CodingError, content_codings, decode_whole
 from docket.boundary.connection import Connection, RequestBody
-from docket.boundary.credentials import fingerprint
+from docket.boundary.denials import Denials
 from docket.boundary.egress_proxy import ProxyRule
-from docket.boundary.exchange import Admission, Exchange, Recorder, Request, Upstream, carry, finish
+from docket.boundary.exchange import Admission, Exchange, Recorder, Upstream
+from docket.boundary.forward import Forwarder
 from docket.boundary.headers import first
 from docket.boundary.health import Health
-from docket.boundary.redact import target as recordable
-from docket.boundary.refusals import Answer, bad_request, forbidden
-from docket.boundary.response import Outgoing
-from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address, origin_form
-from docket.boundary.tee import Tee
-from docket.boundary.upstream import Limits, Upstreams
+from docket.boundary.refusals import Answer, forbidden
+from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address, origin_form
+from docket.boundary.settings import Settings
+from docket.boundary.upstream import Upstreams
 from docket.boundary.wire import RequestHead, WireError, request_framing, tokens
 from docket.clock import Clock
-from docket.control.decision import Refused
 from docket.errors import ClientGoneError, UsageError
-from docket.ledger.events import CapExceeded, Event, Forwarded, ModelDenied, Unauthorized
-from docket.primitives.canonical import Json, JsonObject, encode
-from docket.providers import registry
-from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
+from docket.ledger.events import CapExceeded
+from docket.primitives.canonical import JsonObject, encode
 from docket.storage.blobs import Blobs
 
 Around = Callable[[Upstream, Recorder], Upstream]
@@ -48,27 +39,6 @@ MAX_CONNECTIONS = 4096
 LINGER_BYTES = 16 * 1024 * 1024
 """Unread bytes of a refused body that are still read, so that a reset does not take the answer with it."""
 LINGER_SECONDS = 2.0
-MAX_DECODED = 256 * 1024 * 1024
-"""Bytes that a compressed request body may expand to in the copy that is read; beyond it 413."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What the policy and the run say about the boundary."""
-
-    docket: str
-    """The docket number, for people who read an answer."""
-    routes: tuple[Route, ...]
-    usd_cap: bool = False
-    limits: Limits = field(default_factory=Limits)
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """docket's own environment: its proxy variables are honoured."""
-    record_requests: bool = False
-    record_responses: bool = False
-    max_body_bytes: int = 0
-    """Bytes of a body that are kept for the record."""
-    tls: ssl.SSLContext | None = None
-    """For upstreams; None takes the system's store and ``SSL_CERT_FILE``."""
 
 
 class Boundary:
@@ -89,8 +59,8 @@ class Boundary:
         around: Around | None = None,
     ) -> None:
         """``on_breach`` is called after the answer of the call that reached a cap was delivered, ``on_fatal`` once a
-        call could not be carried or recorded for a reason of docket's own. ``around`` puts something between the run
-        and its upstreams.
+        call could not be carried or recorded for a reason of docket's own; ``around`` may wrap the way upstream, as a
+        drill does.
         """
         self._settings = settings
         self._routes = {route.name: route for route in settings.routes}
@@ -103,9 +73,7 @@ class Boundary:
         self._budget = budget
         self._blobs = blobs
         self._around = around
-        self._notes = Coalescer(recorder.submit)
-        self._shelf = Shelf()
-        self._key = secrets.token_bytes(32)
+        self._denials = Denials(recorder.submit, settings.docket, on_breach)
         self._served: dict[asyncio.Task[None], Connection] = {}
         self._draining = False
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -117,17 +85,25 @@ class Boundary:
         self._pace = Pace()
         proxy = ProxyRule(self._settings.environment)
         self._upstreams = Upstreams(tasks, proxy, self._settings.limits, self._settings.tls)
-        self._upstream: Upstream = self._upstreams
-        if self._around is not None:
-            self._upstream = self._around(self._upstreams, self._recorder)
-        self._exchange = Exchange(
+        upstream = self._around(self._upstreams, self._recorder) if self._around else self._upstreams
+        exchange = Exchange(
             admission=self._admission,
             recorder=self._recorder,
-            upstream=self._upstream,
+            upstream=upstream,
             clock=self._clock,
-            denials=self._notes,
+            denials=self._denials,
             docket=self._settings.docket,
             on_breach=self._on_breach,
+            blobs=self._blobs,
+        )
+        self._forwarder = Forwarder(
+            self._settings,
+            exchange=exchange,
+            upstream=upstream,
+            recorder=self._recorder,
+            denials=self._denials,
+            clock=self._clock,
+            blobs=self._blobs,
         )
         loop = asyncio.get_running_loop()
         try:
@@ -151,6 +127,15 @@ class Boundary:
         """Where the agent may assert events."""
         return f"http://127.0.0.1:{self.port}/r/{self.token}/{OWN}/events"
 
+    @property
+    def budget_url(self) -> str:
+        """Where the agent may ask what is left."""
+        return f"http://127.0.0.1:{self.port}/r/{self.token}/{OWN}/budget"
+
+    def end_run(self) -> None:
+        """Refuse every request to an upstream from now on, finally, with the code ``run_ended``."""
+        self._forwarder.ended = True
+
     async def drain(self, seconds: float) -> None:
         """Take no new request, and wait so long for those under way."""
         self._draining = True
@@ -171,7 +156,7 @@ class Boundary:
         if left:
             await asyncio.wait(left)
         self._upstreams.close()
-        await self._notes.close()
+        await self._denials.close()
 
     # ── connections ──
 
@@ -216,7 +201,7 @@ class Boundary:
         except WireError as error:
             if client.started:
                 raise ClientGoneError("a malformed body") from error
-            await client.refuse(self._bad(error.status, "malformed_body", str(error), close=True))
+            await client.refuse(self._denials.bad(error.status, "malformed_body", str(error), close=True))
         if client.keep and body.done:
             return True
         if not body.done:
@@ -234,12 +219,12 @@ class Boundary:
         """Answer a head that could not be read: a JSON error, and an event where it carried the token."""
         _, _, start = connection.peek(512).partition(b" ")
         code = {414: "target_too_long", 431: "headers_too_long"}.get(error.status, "malformed_request")
+        nobody = HttpClient(connection, _NOTHING, RequestBody(connection, _NOTHING, _NO_BODY))
         if error.status not in (414, 431) or self._carries_token(start):
-            await self._note_denied(code, final=True)
+            await self._denials.turn_away(error.status, code, str(error), nobody, close=True)
         else:
-            await self._note_unauthorized()
-        nobody = HttpClient(connection, RequestHead(b"GET", b"/", 1, ()), RequestBody(connection, _NOTHING, _NO_BODY))
-        await nobody.refuse(self._bad(error.status, code, str(error), close=True))
+            await self._denials.unauthorized()
+            await nobody.refuse(self._denials.bad(error.status, code, str(error), close=True))
         await self._linger(connection)
 
     def _carries_token(self, start: bytes) -> bool:
@@ -250,7 +235,7 @@ class Boundary:
         if head.target in (b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port, b"[::1]:%d" % self.port):
             await connection.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             return True
-        await self._note_unauthorized()
+        await self._denials.unauthorized()
         await client.refuse(replace(forbidden(), close=True))
         return False
 
@@ -264,13 +249,20 @@ class Boundary:
             await self._own(head, found, body, client)
         elif found.name not in self._routes:
             known = ", ".join(sorted(self._routes)) or "none"
-            await client.refuse(self._bad(404, "unknown_upstream", f"no upstream {found.name!r} (known: {known})"))
+            message = f"no upstream {found.name!r} (known: {known})"
+            await client.refuse(self._denials.bad(404, "unknown_upstream", message))
         elif b"websocket" in tokens(head.headers, b"upgrade"):
-            await self._note_denied("websocket_unsupported", final=True, upstream=found.name)
-            message = "WebSocket is not carried here: use HTTP"
-            await client.refuse(self._bad(426, "websocket_unsupported", message, found.name, close=True))
+            await self._upgrade(found.name, client)
         else:
-            await self._forward(self._routes[found.name], head, found.rest, body, client)
+            await self._forwarder.forward(self._routes[found.name], head, found.rest, body, client)
+
+    async def _upgrade(self, upstream: str, client: HttpClient) -> None:
+        """426 makes a real agent turn to HTTP at once, where 404 costs it seconds."""
+        message = "WebSocket is not carried here: use HTTP"
+        family = self._routes[upstream].family
+        await self._denials.turn_away(
+            426, "websocket_unsupported", message, client, family=family, upstream=upstream, close=True
+        )
 
     async def _without_token(self, head: RequestHead, client: HttpClient) -> None:
         path, _, _ = head.target.partition(b"?")
@@ -281,7 +273,7 @@ class Boundary:
                 headers = ((b"Content-Type", answer.content_type.encode()),)
                 await client.refuse(Answer(status=answer.status, headers=headers, body=answer.body))
                 return
-        await self._note_unauthorized()
+        await self._denials.unauthorized()
         await client.refuse(forbidden())
 
     async def _own(self, head: RequestHead, found: Address, body: RequestBody, client: HttpClient) -> None:
@@ -292,138 +284,20 @@ class Boundary:
             await client.refuse(_json(200, self._budget()))
         else:
             message = "here are POST events and GET budget"
-            await client.refuse(self._bad(404, "unknown_endpoint", message))
+            await client.refuse(self._denials.bad(404, "unknown_endpoint", message))
 
     async def _assert_event(self, body: RequestBody, client: HttpClient) -> None:
         refused = self._pace.take()
         if refused is not None:
-            await client.refuse(self._bad(429, refused.code, refused.message))
+            await client.refuse(self._denials.bad(429, refused.code, refused.message))
             return
         try:
             event = await read_event(body)
         except UsageError as error:
-            await client.refuse(self._bad(400, "bad_event", str(error)))
+            await client.refuse(self._denials.bad(400, "bad_event", str(error)))
             return
         await self._recorder.submit(event)
         await client.refuse(_json(200, {"recorded": True}))
-
-    # ── forwarding ──
-
-    async def _forward(
-        self, route: Route, head: RequestHead, target: bytes, body: RequestBody, client: HttpClient
-    ) -> None:
-        path = target.partition(b"?")[0].decode("latin-1")
-        endpoint = registry.recognise(route.family, head.method.decode("latin-1"), path)
-        if not needs_body(endpoint.kind, head.method):
-            outgoing = Outgoing(origin=route.origin, head=head, target=target, body=PassingBody(body))
-            await self._pass(route, endpoint, outgoing, client)
-            return
-        try:
-            held = await hold(body, self._shelf)
-        except (TooLargeError, OSError) as error:
-            await self._too_large(route, error, client)
-            return
-        try:
-            await self._decide(route, endpoint, head, target, held, client)
-        finally:
-            held.close()
-
-    async def _decide(
-        self, route: Route, endpoint: Endpoint, head: RequestHead, target: bytes, held: HeldBody, client: HttpClient
-    ) -> None:
-        try:
-            call = self._call(route, endpoint, head, target, held)
-        except CodingError:
-            message = f"the body expands to more than {MAX_DECODED} bytes"
-            await self._note_denied("body_too_large", final=True, upstream=route.name)
-            await client.refuse(self._bad(413, "body_too_large", message, route.name))
-            return
-        treatment = treat(
-            endpoint.kind,
-            head.method,
-            names_model=call.model != UNKNOWN_MODEL,
-            usd_cap=self._settings.usd_cap,
-            forward_unmetered=route.forward_unmetered,
-        )
-        if isinstance(treatment, Refused):
-            await self._exchange.deny(call, treatment, client)
-            return
-        private: dict[str, Json] = {"target": recordable(target), "request_sha256": held.sha256}
-        outgoing = Outgoing(origin=route.origin, head=head, target=target, body=held)
-        keep = self._settings.max_body_bytes if self._settings.record_responses else 0
-        watched = treatment is Treatment.METER
-        tee = Tee(
-            (lambda status, fields: registry.observer_of(call, status=status, headers=fields)) if watched else None,
-            keep=keep,
-        )
-        await self._exchange.handle(Request(call=call, outgoing=outgoing, private=private), client, tee)
-
-    def _call(self, route: Route, endpoint: Endpoint, head: RequestHead, target: bytes, held: HeldBody) -> Call:
-        """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
-        content = held.content()
-        codings = content_codings(head.headers)
-        if codings:
-            try:
-                content = decode_whole(content, codings, MAX_DECODED)
-            except CodingError as error:
-                if error.reason == "bomb":
-                    raise
-                content = b""
-        path = target.partition(b"?")[0].decode("latin-1")
-        call = registry.call_of(
-            upstream=route.name, provider=route.provider, endpoint=endpoint, body=content, path=path
-        )
-        retries = first(head.headers, b"x-stainless-retry-count")
-        return replace(
-            call,
-            body_bytes=held.size,
-            credential=fingerprint(head.headers, self._key),
-            retry_count=int(retries) if retries is not None and retries.isdigit() and len(retries) < 7 else None,
-        )
-
-    async def _pass(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, client: HttpClient) -> None:
-        """Forward what is no model call; its record is durable before its end is visible."""
-        carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
-        private: dict[str, Json] = {"target": recordable(outgoing.target)}
-        if carried.detail:
-            private["detail"] = carried.detail
-        await self._recorder.submit(
-            Forwarded(
-                upstream=route.name,
-                method=outgoing.head.method.decode("latin-1"),
-                endpoint=endpoint.name,
-                endpoint_class=endpoint.kind.value,
-                status=carried.head.status if carried.head is not None else None,
-                reason=carried.reason,
-                private=private,
-            )
-        )
-        await finish(carried, client, route.family, self._settings.docket)
-
-    # ── answers of docket's own ──
-
-    async def _too_large(self, route: Route, error: TooLargeError | OSError, client: HttpClient) -> None:
-        if isinstance(error, TooLargeError) and not error.everything:
-            status, message = 413, f"the body is longer than {self._shelf.each} bytes"
-        else:
-            status, message = 429, "too many request bodies are held at once"
-        await self._note_denied("body_too_large", final=status == 413, upstream=route.name)
-        await client.refuse(self._bad(status, "body_too_large", message, route.name))
-
-    def _bad(self, status: int, code: str, message: str, upstream: str = "", *, close: bool = False) -> Answer:
-        route = self._routes.get(upstream)
-        family = route.family if route is not None else ""
-        return bad_request(status, code, f"docket: {message}", family, self._settings.docket, close=close)
-
-    async def _note_denied(self, code: str, *, final: bool, upstream: str | None = None) -> None:
-        def denied(count: int) -> Event:
-            retry_after = None if final else 1
-            return ModelDenied(code=code, final=final, count=count, upstream=upstream, retry_after=retry_after)
-
-        await self._notes.note((code, upstream), denied)
-
-    async def _note_unauthorized(self) -> None:
-        await self._notes.note("unauthorized", lambda count: Unauthorized(count=count))
 
 
 _NOTHING = RequestHead(b"GET", b"/", 1, ())

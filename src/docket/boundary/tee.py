@@ -17,7 +17,7 @@ from docket.providers.call import Observation, Terminal
 
 Watch = Callable[[int, Sequence[Header]], Observer | None]
 """Makes the observer of an answer from its status and header fields."""
-KEPT_IN_MEMORY = 1024 * 1024
+KEPT_IN_MEMORY = 16 * 1024 * 1024
 """Most bytes of an answer that are kept for the record, whatever the policy says: they wait in memory for its end."""
 
 

@@ -26,6 +26,8 @@ class Refused:
     """Whether ``retry_after`` is docket's guess."""
     events: tuple[Event, ...] = ()
     """What is recorded beside the ``model.denied`` event: the limiter's state."""
+    breaches: tuple[CapExceeded, ...] = ()
+    """Caps that this refusal itself breaches: recorded beside it, acted on once it was answered."""
 
     @property
     def final(self) -> bool:
@@ -47,7 +49,8 @@ class Admitted:
 class Settlement:
     """What became of an admission: its priced bill, and the cap events that booking it caused (at most one a cap)."""
 
-    usage: Usage
+    usage: Usage | None
+    """None where nothing was billed: no answer head, or an error answer without usage."""
     model: str
     tier: str
     warnings: tuple[CapWarning, ...] = ()

@@ -1,0 +1,173 @@
+"""From a request below an upstream's prefix to a model call, a passage or a refusal.
+
+Invariant: what may be billed is read whole and decided before a byte of it leaves; what is no model call streams.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from docket.boundary.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
+from docket.boundary.classes import Treatment, needs_body, treat
+from docket.boundary.client import HttpClient
+from docket.boundary.coding import CodingError, content_codings, decode_whole
+from docket.boundary.connection import RequestBody
+from docket.boundary.credentials import fingerprint
+from docket.boundary.denials import Denials
+from docket.boundary.exchange import Exchange, Recorder, Request, Upstream, carry, finish
+from docket.boundary.headers import first
+from docket.boundary.keeping import keep
+from docket.boundary.redact import target as recordable
+from docket.boundary.response import Outgoing
+from docket.boundary.routes import Route
+from docket.boundary.settings import Settings
+from docket.boundary.tee import Tee
+from docket.boundary.wire import RequestHead
+from docket.clock import Clock
+from docket.control.decision import Refused
+from docket.ledger.events import Forwarded
+from docket.primitives.canonical import Json
+from docket.providers import registry
+from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
+from docket.storage.blobs import Blobs
+
+MAX_DECODED = 256 * 1024 * 1024
+"""Bytes that a compressed request body may expand to in the copy that is read; beyond it 413."""
+MAX_RETRY_DIGITS = 6
+"""Digits of a client's own retry count that are believed."""
+RUN_ENDED = Refused(code="run_ended", message="docket: the run has ended")
+
+
+class Forwarder:
+    """Carries the requests of one run. ``ended`` refuses whatever comes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        exchange: Exchange,
+        upstream: Upstream,
+        recorder: Recorder,
+        denials: Denials,
+        clock: Clock,
+        blobs: Blobs | None = None,
+    ) -> None:
+        self._settings = settings
+        self._exchange = exchange
+        self._upstream = upstream
+        self._recorder = recorder
+        self._denials = denials
+        self._clock = clock
+        self._blobs = blobs
+        self._shelf = Shelf()
+        self._key = secrets.token_bytes(32)
+        self.ended = False
+
+    async def forward(
+        self, route: Route, head: RequestHead, target: bytes, body: RequestBody, client: HttpClient
+    ) -> None:
+        """Answer one request. Raises ClientGoneError, WireError, LedgerError."""
+        if self.ended:
+            await self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
+            return
+        path = target.partition(b"?")[0].decode("latin-1")
+        endpoint = registry.recognise(route.family, head.method.decode("latin-1"), path)
+        if not needs_body(endpoint.kind, head.method):
+            outgoing = Outgoing(origin=route.origin, head=head, target=target, body=PassingBody(body))
+            await self._pass(route, endpoint, outgoing, client)
+            return
+        try:
+            held = await hold(body, self._shelf)
+        except (TooLargeError, OSError) as error:
+            await self._too_large(route, error, client)
+            return
+        try:
+            outgoing = Outgoing(origin=route.origin, head=head, target=target, body=held)
+            await self._decide(route, endpoint, outgoing, client)
+        finally:
+            held.close()
+
+    async def _decide(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, client: HttpClient) -> None:
+        held = outgoing.body
+        assert isinstance(held, HeldBody)
+        try:
+            call = self._call(route, endpoint, outgoing, held)
+        except CodingError:
+            await self._turn_away(route, 413, f"the body expands to more than {MAX_DECODED} bytes", client)
+            return
+        treatment = treat(
+            endpoint.kind,
+            outgoing.head.method,
+            names_model=call.model != UNKNOWN_MODEL,
+            usd_cap=self._settings.usd_cap,
+            forward_unmetered=route.forward_unmetered,
+        )
+        if isinstance(treatment, Refused):
+            await self._exchange.deny(call, treatment, client)
+            return
+        private: dict[str, Json] = {"target": recordable(outgoing.target), "request_sha256": held.sha256}
+        if self._blobs is not None and self._settings.record_requests:
+            private["body"] = await keep(self._blobs, held.content()[: self._settings.max_body_bytes], held.size)
+        tee = self._tee(call, observed=treatment is Treatment.METER)
+        await self._exchange.handle(Request(call=call, outgoing=outgoing, private=private), client, tee)
+
+    def _tee(self, call: Call, *, observed: bool) -> Tee:
+        kept = self._settings.max_body_bytes if self._settings.record_responses else 0
+        if not observed:
+            return Tee(None, keep=kept)
+        return Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers), keep=kept)
+
+    def _call(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, held: HeldBody) -> Call:
+        """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
+        headers = outgoing.head.headers
+        content = held.content()
+        codings = content_codings(headers)
+        if codings:
+            try:
+                content = decode_whole(content, codings, MAX_DECODED)
+            except CodingError as error:
+                if error.reason == "bomb":
+                    raise
+                content = b""
+        path = outgoing.target.partition(b"?")[0].decode("latin-1")
+        call = registry.call_of(
+            upstream=route.name, provider=route.provider, endpoint=endpoint, body=content, path=path
+        )
+        retries = first(headers, b"x-stainless-retry-count") or b""
+        return replace(
+            call,
+            body_bytes=held.size,
+            credential=fingerprint(headers, self._key),
+            retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
+        )
+
+    async def _pass(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, client: HttpClient) -> None:
+        """Forward what is no model call; its record is durable before its end is visible."""
+        carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
+        private: dict[str, Json] = {"target": recordable(outgoing.target)}
+        if carried.detail:
+            private["detail"] = carried.detail
+        await self._recorder.submit(
+            Forwarded(
+                upstream=route.name,
+                method=outgoing.head.method.decode("latin-1"),
+                endpoint=endpoint.name,
+                endpoint_class=endpoint.kind.value,
+                status=carried.head.status if carried.head is not None else None,
+                reason=carried.reason,
+                private=private,
+            )
+        )
+        await finish(carried, client, route.family, self._settings.docket)
+
+    async def _too_large(self, route: Route, error: TooLargeError | OSError, client: HttpClient) -> None:
+        if isinstance(error, TooLargeError) and not error.everything:
+            await self._turn_away(route, 413, f"the body is longer than {self._shelf.each} bytes", client)
+        else:
+            await self._turn_away(route, 429, "too many request bodies are held at once", client)
+
+    async def _turn_away(self, route: Route, status: int, message: str, client: HttpClient) -> None:
+        await self._denials.turn_away(
+            status, "body_too_large", message, client, family=route.family, upstream=route.name
+        )

@@ -1,0 +1,29 @@
+"""What the policy and the run say about the boundary, as one value."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from docket.boundary.routes import Route
+from docket.boundary.upstream import Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Settings of one run's boundary."""
+
+    docket: str
+    """The docket number, for people who read an answer."""
+    routes: tuple[Route, ...]
+    usd_cap: bool = False
+    limits: Limits = field(default_factory=Limits)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """docket's own environment: its proxy variables are honoured."""
+    record_requests: bool = False
+    record_responses: bool = False
+    max_body_bytes: int = 0
+    """Bytes of a body that are kept for the record."""
+    tls: ssl.SSLContext | None = None
+    """For upstreams; None takes the system's store and ``SSL_CERT_FILE``."""
