@@ -1,0 +1,96 @@
+"""``docket run`` from outside: statuses, streams, files, and what a proxy in the environment does."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from kit.installed import Installed, Provider
+
+CALL = 'curl -s -H \'content-type: application/json\' -d \'{"model":"gpt-4o","messages":[]}\' '
+"""A model call without an SDK; what comes after it is the URL."""
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "outcome"),
+    [
+        ("exit 0", 0, "completed"),
+        ("exit 7", 7, "failed"),
+        ("exit 255", 255, "failed"),
+        (f"kill -{signal.SIGTERM.value} $$", 128 + signal.SIGTERM, "failed"),
+        (f"kill -{signal.SIGKILL.value} $$", 128 + signal.SIGKILL, "failed"),
+    ],
+)
+def test_the_agents_own_end_is_the_status_and_stands_in_the_receipt(
+    script: str, status: int, outcome: str, installed: Installed
+) -> None:
+    done = installed.run("run", "--", "sh", "-c", script)
+    assert done.status == status, done.err
+    assert installed.receipt()["session"]["outcome"] == outcome
+    assert installed.verdict()["verdict"] == "verified"
+
+
+def test_a_command_that_cannot_be_started_is_126_or_127(installed: Installed) -> None:
+    plain = installed.directory / "plain"
+    plain.write_text("no program")
+    assert installed.run("run", "--", str(plain)).status == 126
+    assert installed.run("run", "--", "no-such-command-anywhere").status == 127
+
+
+def test_stdout_is_the_agents_alone_and_the_two_lines_that_count_are_on_stderr(installed: Installed) -> None:
+    done = installed.run("run", "--quiet", "--label", "nightly", "--", "echo", "only this")
+    assert done.out == "only this\n"
+    receipt = installed.receipt()
+    lines = done.err.splitlines()
+    key, root = receipt["signatures"][0]["key"], receipt["ledger"]["root"]
+    assert any(receipt["docket"] in line and key in line for line in lines)
+    assert any(receipt["docket"] in line and root in line for line in lines)
+    pinned = installed.run("verify", "--run-key", key, "--root", root, str(installed.latest))
+    assert pinned.status == 0, pinned.out + pinned.err
+    listed = installed.run("ls", "--label", "nightly")
+    assert receipt["docket"] in listed.out
+
+
+def test_the_summary_is_written_where_ci_looks(installed: Installed) -> None:
+    step, own = installed.directory / "step.md", installed.directory / "own.md"
+    done = installed.run("run", "--summary-file", str(own), "--", "true", env={"GITHUB_STEP_SUMMARY": str(step)})
+    assert done.status == 0, done.err
+    assert own.read_text() == step.read_text()
+    assert installed.receipt()["docket"] in own.read_text()
+
+
+def test_a_signed_run_names_who_vouches(installed: Installed) -> None:
+    public = installed.run("keygen", "op.pem").out.strip()
+    done = installed.run("run", "--sign", "op.pem", "--", "true")
+    assert done.status == 0, done.err
+    assert [signature["role"] for signature in installed.receipt()["signatures"]] == ["run", "operator"]
+    assert installed.run("verify", "--operator", public, str(installed.latest)).status == 0
+    other = installed.run("keygen", "other.pem").out.strip()
+    assert installed.run("verify", "--operator", other, str(installed.latest)).status == 1
+
+
+def test_a_proxy_in_the_environment_does_not_catch_the_boundary(
+    installed: Installed, provider: Callable[..., Provider]
+) -> None:
+    upstream = provider()
+    dead = "http://127.0.0.1:9"
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+    proxies = dict.fromkeys(names, dead) | {"NO_PROXY": "example.test"}
+    script = f'{CALL} "$OPENAI_BASE_URL/chat/completions"; echo; echo "$NO_PROXY"; echo "$no_proxy"'
+    done = installed.run("run", *upstream.flags, "--", "sh", "-c", script, env=proxies | {"NO_PROXY": "example.test"})
+    assert done.status == 0, done.err
+    answer, upper, lower = done.out.strip().splitlines()
+    assert "chat.completion" in answer, done.out
+    assert upper == lower == "example.test,127.0.0.1,localhost,::1,[::1]"
+
+
+def test_two_runs_in_one_directory_have_each_their_own_record(installed: Installed) -> None:
+    installed.run("run", "--", "true")
+    first = os.readlink(installed.latest)
+    installed.run("run", "--", "true")
+    assert os.readlink(installed.latest) != first
+    assert len(installed.run("ls", "--json").out.split('"docket"')) == 3
+    assert (installed.directory / ".docket/.gitignore").read_text() == "*\n"

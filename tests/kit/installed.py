@@ -1,0 +1,115 @@
+"""docket as a user has it: the wheel in an environment of its own, the scripted provider as a process, real agents."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import site
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+ROOT = Path(__file__).parents[2]
+AGENTS = ROOT / "tests/e2e/agents"
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished ``docket`` command."""
+
+    status: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True)
+class Installed:
+    """The wheel, installed into an environment of its own, and a directory to use it in."""
+
+    python: Path
+    docket: Path
+    directory: Path
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 60) -> Done:
+        """Run ``docket ARGUMENTS`` in the directory, without a terminal."""
+        done = subprocess.run(
+            [str(self.docket), *arguments],
+            cwd=self.directory,
+            env=environment(env or {}),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+            check=False,
+        )
+        return Done(done.returncode, done.stdout, done.stderr)
+
+    @property
+    def latest(self) -> Path:
+        return self.directory / ".docket" / "latest"
+
+    def receipt(self) -> dict[str, Any]:
+        """The receipt of the latest run."""
+        return json.loads((self.latest / "receipt.json").read_text())
+
+    def events(self, kind: str | None = None) -> list[dict[str, Any]]:
+        """The events of the latest run, of one type or all."""
+        lines = (self.latest / "ledger.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if kind in (None, event["type"])]
+
+    def verdict(self) -> dict[str, Any]:
+        """What ``docket verify --json`` says of the latest run, and its exit status."""
+        done = self.run("verify", "--json", str(self.latest))
+        return json.loads(done.out) | {"exit": done.status}
+
+
+def environment(extra: dict[str, str]) -> dict[str, str]:
+    """What a clean shell would have, and ``extra``."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    return kept | extra
+
+
+def install_wheel(shared: Path, target: Path) -> None:
+    """Build the wheel under ``shared`` and install it into the new environment ``target``; dependencies are ours."""
+    source = shared / "source"
+    ignored = shutil.ignore_patterns("*.egg-info", "__pycache__")
+    shutil.copytree(ROOT / "src", source / "src", ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    wheels = shared / "wheels"
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(wheels), str(source)], check=True)
+    venv.create(target, with_pip=False, symlinks=True)
+    packages = next((target / "lib").glob("python3*")) / "site-packages"
+    (wheel,) = wheels.glob("*.whl")
+    python = target / "bin" / "python"
+    subprocess.run([*pip, "--python", str(python), "install", "--no-deps", str(wheel)], check=True)
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    (target / "ready").touch()
+
+
+@dataclass(frozen=True)
+class Provider:
+    """The scripted provider as a process of its own."""
+
+    url: str
+
+    def report(self) -> dict[str, Any]:
+        """What it saw and what it stated."""
+        with urlopen(f"{self.url}/sim/requests") as answer:
+            return json.load(answer)
+
+    @property
+    def flags(self) -> list[str]:
+        """Flags of ``docket run`` that point OpenAI and Anthropic at it."""
+        return ["--upstream", f"openai={self.url}/v1", "--upstream", f"anthropic={self.url}"]
+
+
+def agent(name: str, *arguments: str) -> list[str]:
+    """The command line of a real agent among ``agents/``, run by the tests' own Python, which has the SDKs."""
+    return [sys.executable, str(AGENTS / name), *arguments]
