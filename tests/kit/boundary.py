@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from docket.boundary.routes import Route
-from docket.boundary.server import Boundary
+from docket.boundary.server import Around, Boundary
 from docket.boundary.settings import Settings
 from docket.boundary.upstream import Limits
 from docket.clock import SystemClock
@@ -162,6 +162,7 @@ async def stage(
     admission: OpenAdmission | None = None,
     record: Any = None,
     limits: Limits | None = None,
+    around: Around | None = None,
     **settings: Any,
 ) -> AsyncIterator[Stage]:
     """A boundary whose upstream ``up`` is ``upstream``."""
@@ -178,6 +179,7 @@ async def stage(
         clock=SystemClock(),
         on_breach=breaches.append,
         on_fatal=fatal.append,
+        around=around,
     )
     async with asyncio.TaskGroup() as tasks:
         await boundary.start(0, tasks)
