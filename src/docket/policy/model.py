@@ -66,6 +66,20 @@ class Caps:
         default=None,
         example="3600",
     )
+    hold: str = key(
+        Choice(("expected", "worst")),
+        "What is reserved for a call before it is forwarded. expected: a figure calibrated from this run's own calls;"
+        " the cap may be passed by about one call. worst: the most that the call can cost by its own limits; the cap is"
+        " never passed, and calls that nothing bounds are refused.",
+        default="expected",
+    )
+    hold_wait_seconds: Duration = key(
+        Seconds(Decimal(0), Decimal(600)),
+        "How long a call that does not fit waits for others to settle, before it is refused for now (429). 0: not at"
+        " all.",
+        default=Duration(30_000_000),
+    )
+    cut_streams: bool = key(Flag(), "Cut answers under way at a breach, instead of letting them end.", default=False)
     warn_at: Decimal = key(
         Number(Decimal("0.01"), Decimal(1)),
         "Part of a cap at which a cap.warning event is recorded.",

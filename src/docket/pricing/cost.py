@@ -47,8 +47,7 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     name = tier_name(tier)
     found = table.resolve(provider, model)
     if found is None or counts.source == "none":
-        items = tuple(Item(kind=kind, quantity=quantity) for kind, quantity in counts.items)
-        return Bill(_usage(counts, items), name)
+        return Bill(unpriced(counts), name)
     offered = table.tiers(found.prices)
     name = sized_tier(offered, name, input_tokens(counts.items))
     rates = offered.get(name, {})
@@ -56,6 +55,11 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     if "request" in rates:
         quantities = (*quantities, ("request", 1))
     return Bill(_usage(counts, tuple(_item(kind, quantity, rates) for kind, quantity in quantities)), name)
+
+
+def unpriced(counts: Counts) -> Usage:
+    """``counts`` as a bill without any price, for subscriptions."""
+    return _usage(counts, tuple(Item(kind=kind, quantity=quantity) for kind, quantity in counts.items))
 
 
 def tier_name(tier: str | None) -> str:

@@ -43,6 +43,7 @@ class AnswerObserver:
         self._framing = framing
         self._fold = fold
         self._unread: str | None = None
+        self._size = 0
         self._done = False
 
     @property
@@ -50,6 +51,7 @@ class AnswerObserver:
         return self._fold.ended
 
     def feed(self, data: bytes) -> None:
+        self._size += len(data)
         for piece in self._framing.feed(data):
             self._see(piece)
 
@@ -59,7 +61,7 @@ class AnswerObserver:
             for piece in self._framing.finish():
                 self._see(piece)
         observation = self._fold.observe(clean=clean, streamed=self._framing.streamed)
-        return replace(observation, unread=self._unread) if self._unread else observation
+        return replace(observation, unread=self._unread, size=self._size)
 
     def _see(self, piece: Piece) -> None:
         if piece.text is None:

@@ -18,6 +18,8 @@ from docket.providers.request import read_request
 
 LIMITS = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons that mean an answer cut short."""
+SERVER_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_", "mcp_", "advisor_")
+"""How the types of tools begin that the provider runs."""
 
 
 class Anthropic:
@@ -30,11 +32,29 @@ class Anthropic:
             provider=provider,
             endpoint=endpoint,
             max_output=limit(asked.document, "max_tokens"),
+            open_input=_is_open(asked.document),
             tier="fast" if asked.document.get("speed") == "fast" else None,
         )
 
     def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
         return AnswerObserver(framing_of(headers), MessageFold() if status < 400 else ErrorFold())
+
+
+def _is_open(document: Document) -> bool:
+    """Whether input comes from elsewhere: images and documents by address, containers, tools that the provider runs.
+
+    The provider's own tools have a dated ``type`` and no ``input_schema``; some of them (``bash_...``) only the agent
+    can run, and their results come in a body.
+    """
+    if document.get("container") or document.get("mcp_servers"):
+        return True
+    if any(str(tool.get("type", "")).startswith(SERVER_TOOLS) for tool in members(document, "tools")):
+        return True
+    for message in members(document, "messages"):
+        for block in members(message, "content"):
+            if member(block, "source").get("type") in ("url", "file"):
+                return True
+    return False
 
 
 class MessageFold:

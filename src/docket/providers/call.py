@@ -56,6 +56,11 @@ class Call:
     """Whether the body could be read; where not, the model is unknown."""
     stateful: bool = False
     """Whether the request builds on state that the provider keeps (``previous_response_id`` and the like)."""
+    open_input: bool = False
+    """Whether the answer may rest on input that the body does not hold and ``previous`` does not name: files, URLs,
+    conversations, tools that the provider runs. The body's bytes then bound nothing."""
+    private_model: str | None = None
+    """The model's name where it is too long or unfit to be public; ``model`` then says ``unfit``."""
     previous: str | None = None
     """The provider's id of the answer that this request continues."""
     usage_in_stream: bool | None = None
@@ -84,5 +89,7 @@ class Observation:
     """The provider's id of the answer, which a later stateful request may name."""
     unread: str | None = None
     """Why a part of the body could not be read (``coding``, ``bomb``, ``too-long``, ``not-json``), if so."""
+    size: int = 0
+    """Decoded bytes of the body that were seen."""
     reasoning: int | None = None
     """The part of the output that the provider calls reasoning, where it says; it is billed inside ``output``."""

@@ -40,7 +40,7 @@ class Gemini:
             stream=verb == "streamGenerateContent",
             max_output=limit(config, "maxOutputTokens", "max_output_tokens"),
             choices=limit(config, "candidateCount", "candidate_count") or 1,
-            stateful=_refers_to_state(asked.document),
+            open_input=_is_open(asked.document),
         )
 
     def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
@@ -49,9 +49,12 @@ class Gemini:
         return AnswerObserver(framing_of(headers, Elements()), ContentFold())
 
 
-def _refers_to_state(document: Document) -> bool:
-    """Whether input comes from what the provider keeps: cached contents or a file by its address."""
+def _is_open(document: Document) -> bool:
+    """Whether input comes from elsewhere: cached contents, a file by its address, tools that the provider runs."""
     if document.get("cachedContent") or document.get("cached_content"):
+        return True
+    declared = ("functionDeclarations", "function_declarations")
+    if any(name not in declared for tool in members(document, "tools") for name in tool):
         return True
     for content in members(document, "contents"):
         if any("fileData" in part or "file_data" in part for part in members(content, "parts")):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from docket.providers.answer import AnswerObserver, ErrorFold
 from docket.providers.base import Headers, Observer
 from docket.providers.call import Call, Endpoint
-from docket.providers.figures import limit, member, text
+from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
 from docket.providers.openai_choices import ChoicesFold
 from docket.providers.request import read_request
@@ -27,9 +27,22 @@ class OpenAIChat:
             endpoint=endpoint,
             max_output=limit(asked.document, "max_completion_tokens", "max_tokens"),
             choices=limit(asked.document, "n") or 1,
+            open_input=_is_open(asked.document),
             tier=text(asked.document, "service_tier"),
             usage_in_stream=include if isinstance(include, bool) else None,
         )
 
     def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
         return AnswerObserver(framing_of(headers), ChoicesFold() if status < 400 else ErrorFold())
+
+
+def _is_open(document: Document) -> bool:
+    """Whether input comes from elsewhere: an image or file by its address, a search that the provider runs."""
+    if document.get("web_search_options") is not None:
+        return True
+    for message in members(document, "messages"):
+        for part in members(message, "content"):
+            address = text(member(part, "image_url"), "url")
+            if (address and not address.startswith("data:")) or text(member(part, "file"), "file_id"):
+                return True
+    return False

@@ -24,6 +24,8 @@ ENDINGS: dict[object, Terminal] = {
     "cancelled": "error",
 }
 """Terminal states of a response by its ``status``; ``queued`` and ``in_progress`` are none."""
+CLIENT_TOOLS = frozenset({"function", "custom", "local_shell", "shell", "apply_patch", "computer_use_preview"})
+"""Tools that the agent itself runs, so that their results come in a body."""
 FEES = {"web_search_call": "web_search", "file_search_call": "file_search"}
 """Output items that carry a fee each."""
 
@@ -40,7 +42,8 @@ class OpenAIResponses:
             endpoint=endpoint,
             max_output=limit(asked.document, "max_output_tokens"),
             tier=text(asked.document, "service_tier"),
-            stateful=previous is not None or _refers_to_state(asked.document),
+            stateful=previous is not None,
+            open_input=_is_open(asked.document),
             previous=previous,
         )
 
@@ -48,15 +51,19 @@ class OpenAIResponses:
         return AnswerObserver(framing_of(headers), ResponseFold() if status < 400 else ErrorFold())
 
 
-def _refers_to_state(document: Document) -> bool:
-    """Whether input comes from what the provider keeps: a conversation, a stored prompt or item, an uploaded file."""
+def _is_open(document: Document) -> bool:
+    """Whether input comes from elsewhere: what the provider keeps, what it fetches, what its own tools find."""
     if document.get("conversation") or document.get("prompt"):
+        return True
+    if any(tool.get("type") not in CLIENT_TOOLS for tool in members(document, "tools")):
         return True
     for item in members(document, "input"):
         if item.get("type") == "item_reference":
             return True
-        if any(part.get("file_id") for part in members(item, "content")):
-            return True
+        for part in members(item, "content"):
+            image = part.get("image_url")
+            if part.get("file_id") or part.get("file_url") or (isinstance(image, str) and image[:5] != "data:"):
+                return True
     return False
 
 

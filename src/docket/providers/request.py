@@ -9,8 +9,9 @@ import orjson
 from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
 from docket.providers.figures import Document, text
 
-MAX_MODEL = 256
-"""Longest model name believed, in characters: a longer one names no model of anybody."""
+MAX_PUBLIC = 128
+"""Longest public string that the agent chooses, in characters (evidence format section 1)."""
+UNFIT = "unfit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Asked:
         choices: int = 1,
         tier: str | None = None,
         stateful: bool = False,
+        open_input: bool = False,
         previous: str | None = None,
         usage_in_stream: bool | None = None,
     ) -> Call:
@@ -42,17 +44,24 @@ class Asked:
             upstream=upstream,
             provider=provider,
             endpoint=endpoint,
-            model=named if named and len(named) <= MAX_MODEL else UNKNOWN_MODEL,
+            model=public_name(named) if named else UNKNOWN_MODEL,
+            private_model=named if named and public_name(named) == UNFIT else None,
             stream=self.document.get("stream") is True if stream is None else stream,
             max_output=max_output,
             choices=choices,
             tier=tier,
             body_bytes=self.size,
             parsed=self.parsed,
-            stateful=stateful,
+            stateful=stateful or open_input,
+            open_input=open_input,
             previous=previous,
             usage_in_stream=usage_in_stream,
         )
+
+
+def public_name(name: str) -> str:
+    """``name`` as it may stand in public: itself, or ``unfit`` where it is too long or no printable text."""
+    return name if len(name) <= MAX_PUBLIC and name.isprintable() else UNFIT
 
 
 def read_request(body: bytes) -> Asked:

@@ -1,0 +1,83 @@
+"""The Gate on the event loop: the clock, and the queue of calls that wait for others to settle.
+
+Invariants: first come, first served among those that wait; a call that waits holds nothing; on waking the whole gate
+is asked again. ``admit`` may be cancelled at any point; ``settle`` and ``release`` never wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from docket.clock import Clock
+from docket.control.admission import Gate, Proposal
+from docket.control.breaker import Ended
+from docket.control.budget import Wait
+from docket.control.decision import Admitted, Refused, Settlement
+from docket.primitives.instant import Instant
+from docket.providers.call import Call, Observation
+
+MAX_WAITING = 1024
+"""Calls that wait at once; the next one is refused for now."""
+
+
+class QueuedAdmission:
+    """Admits the calls of one run."""
+
+    def __init__(self, gate: Gate, clock: Clock) -> None:
+        self._gate = gate
+        self._clock = clock
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def admit(self, call: Call) -> Admitted | Refused:
+        """A reservation, numbered in the last step before this returns, or why there is none."""
+        answer = self._gate.ask(call, self._now())
+        if isinstance(answer, Refused):
+            return answer
+        if isinstance(answer, Proposal) and not self._waiting:
+            return self._gate.take(answer, self._now())
+        wait = answer if isinstance(answer, Wait) else Wait(self._gate.scarce())
+        if self._gate.hold_wait.us == 0 or len(self._waiting) >= MAX_WAITING:
+            return self._gate.gave_up(wait)
+        return await self._in_turn(call, wait)
+
+    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
+        """Book what became of an admitted call; whoever waits first is asked again."""
+        settlement = self._gate.settle(admitted, call, ended, observation, self._now())
+        self._wake()
+        return settlement
+
+    def release(self, admitted: Admitted) -> None:
+        """Give back what was reserved for a call that was never sent."""
+        self._gate.release(admitted, self._now())
+        self._wake()
+
+    async def _in_turn(self, call: Call, wait: Wait) -> Admitted | Refused:
+        since = self._now()
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            async with asyncio.timeout(self._gate.hold_wait.seconds):
+                while True:
+                    await turn
+                    answer = self._gate.ask(call, self._now())
+                    if isinstance(answer, Refused):
+                        return answer
+                    if isinstance(answer, Proposal):
+                        now = self._now()
+                        return self._gate.take(answer, now, waited_us=now - since)
+                    wait, self._waiting[0] = answer, asyncio.get_running_loop().create_future()
+                    turn = self._waiting[0]
+        except TimeoutError:
+            return self._gate.gave_up(wait)
+        finally:
+            self._waiting.remove(turn)
+            self._wake()
+
+    def _wake(self) -> None:
+        """Let the first in the queue ask again."""
+        if self._waiting and not self._waiting[0].done():
+            self._waiting[0].set_result(None)
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.monotonic_us())

@@ -1,0 +1,194 @@
+"""The Gate: the ordered decision on one call, and its settlement. Pure: time is an argument, nothing waits.
+
+Gates in order: policy, breaker, rate limit, budget. ``ask`` charges none of them; ``take`` charges all. Invariant: an
+admitted call is settled or released exactly once, and what it reserved does not outlive it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from statistics import median_low
+from typing import TypeAlias
+
+from docket.control.booking import Booking
+from docket.control.breaker import BreakerPolicy, Breakers, Ended, Passage
+from docket.control.budget import Amounts, Budget, Wait
+from docket.control.decision import Admitted, Refused, Settlement
+from docket.control.holds import Holds
+from docket.control.limiter import Limiter
+from docket.ledger.events import CallNumber, CapExceeded, Hold
+from docket.policy.model import Models, Policy
+from docket.pricing.estimate import Calibration
+from docket.pricing.table import PriceTable
+from docket.primitives.instant import Duration, Instant, whole_seconds
+from docket.primitives.money import Usd
+from docket.providers.call import Call, EndpointClass, Observation
+
+DURATIONS = 256
+"""Settled calls whose durations make the median that a waiting call is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A call that may go now, and what would be reserved for it."""
+
+    call: Call
+    hold: Amounts
+    priced: bool
+
+
+Question: TypeAlias = Callable[[Proposal, Instant], "Refused | Wait | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    hold: Amounts
+    passage: Passage
+    since: Instant
+
+
+class Gate:
+    """Decides on the calls of one run."""
+
+    def __init__(self, policy: Policy, table: PriceTable, *, first_call: int = 1, budget: Budget | None = None) -> None:
+        caps = policy.caps
+        quota = policy.budget.mode == "quota"
+        self._models = policy.models
+        self.budget = budget or Budget(
+            max_usd=None if quota else caps.max_usd,
+            max_tokens=caps.max_tokens,
+            max_calls=caps.max_model_calls,
+            warn_at=caps.warn_at,
+            hold="worst" if caps.hold == "worst" else "expected",
+        )
+        self._breakers = Breakers(BreakerPolicy.of(policy.resilience))
+        self._limiter = Limiter.of(policy.resilience)
+        calibration = Calibration()
+        self._holds = Holds(policy, table, calibration)
+        self._booking = Booking(policy, table, calibration)
+        self._hold_wait = caps.hold_wait_seconds
+        self._next = first_call
+        self._open: dict[CallNumber, _Reservation] = {}
+        self._durations: deque[int] = deque(maxlen=DURATIONS)
+        self._gates: tuple[Question, ...] = (self._policy, self._breaker, self._rate, self._money)
+
+    @property
+    def breakers(self) -> Breakers:
+        return self._breakers
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._open)
+
+    def ask(self, call: Call, now: Instant) -> Proposal | Refused | Wait:
+        """What would become of ``call`` now; changes nothing."""
+        held = self._holds.of(call)
+        if isinstance(held, Refused):
+            return self._policy_first(call, held)
+        proposal = Proposal(call, held.amounts, held.priced)
+        for question in self._gates:
+            answer = question(proposal, now)
+            if answer is not None:
+                return answer
+        return proposal
+
+    def take(self, proposal: Proposal, now: Instant, *, waited_us: int = 0) -> Admitted:
+        """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate."""
+        number = CallNumber(self._next)
+        self._next += 1
+        passage, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
+        self._limiter.take(now)
+        self.budget.reserve(proposal.hold)
+        self._open[number] = _Reservation(proposal.hold, passage, now)
+        usd = Usd(proposal.hold.usd) if proposal.priced else None
+        return Admitted(
+            call=number, hold=Hold(tokens=proposal.hold.tokens, usd=usd), waited_us=waited_us, events=events
+        )
+
+    def admit(self, call: Call, now: Instant) -> Admitted | Refused | Wait:
+        """Ask and take in one step."""
+        answer = self.ask(call, now)
+        return self.take(answer, now) if isinstance(answer, Proposal) else answer
+
+    def settle(
+        self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None, now: Instant
+    ) -> Settlement:
+        """Book what became of an admitted call. Raises KeyError for one that was settled or released before."""
+        reservation = self._open.pop(admitted.call)
+        self._durations.append(now - reservation.since)
+        booked = self._booking.of(call, ended, observation, reservation.hold)
+        self._holds.served(call.provider, booked.tier)
+        if observation is not None and observation.answer_id and observation.counts.source == "reported":
+            self._holds.remember(observation.answer_id, booked.amounts.tokens)
+        warnings, breaches = self.budget.settle(reservation.hold, booked.amounts)
+        events = self._breakers.settle(reservation.passage, ended, now)
+        return Settlement(
+            usage=booked.usage,
+            model=booked.model,
+            tier=booked.tier,
+            warnings=warnings,
+            breaches=breaches,
+            events=events,
+        )
+
+    def release(self, admitted: Admitted, now: Instant) -> None:
+        """The call was never sent: give back everything but its number."""
+        reservation = self._open.pop(admitted.call)
+        self._breakers.release(reservation.passage, now)
+        self.budget.release(reservation.hold)
+
+    def breach(self, event: CapExceeded) -> None:
+        """A cap that others watch was reached: from now on refuse every call."""
+        self.budget.breach(event)
+
+    def gave_up(self, wait: Wait) -> Refused:
+        """The temporary refusal of a call that waited as long as the policy allows for others to settle."""
+        typical = median_low(self._durations) if self._durations else 0
+        seconds = min(whole_seconds(typical), max(1, self._hold_wait.us // 1_000_000))
+        return Refused(
+            code=wait.cap,
+            message=f"cap {wait.cap} is reserved by calls under way; try again in about {seconds} s",
+            retry_after=seconds,
+            estimated=True,
+        )
+
+    def scarce(self) -> str:
+        """The cap for which a call waits behind others that wait: the one with the least left."""
+        return self.budget.scarcest
+
+    @property
+    def hold_wait(self) -> Duration:
+        """How long a call may wait for others to settle."""
+        return self._hold_wait
+
+    def _policy_first(self, call: Call, refused: Refused) -> Refused:
+        """A call that cannot be held is refused for the first reason there is, in the order of the gates."""
+        return allowed(call, self._models) or refused
+
+    def _policy(self, proposal: Proposal, now: Instant) -> Refused | None:
+        return allowed(proposal.call, self._models)
+
+    def _breaker(self, proposal: Proposal, now: Instant) -> Refused | None:
+        return self._breakers.ask(proposal.call.upstream, proposal.call.credential, now)
+
+    def _rate(self, proposal: Proposal, now: Instant) -> Refused | None:
+        return self._limiter.ask(now)
+
+    def _money(self, proposal: Proposal, now: Instant) -> Refused | Wait | None:
+        return self.budget.ask(proposal.hold)
+
+
+def allowed(call: Call, models: Models) -> Refused | None:
+    """The refusal of a model that ``[models]`` does not let through; patterns match without regard to case."""
+    if call.endpoint.kind is not EndpointClass.METERED:
+        return None
+    name = call.model.lower()
+    if any(fnmatchcase(name, pattern.lower()) for pattern in models.deny):
+        return Refused(code="model_denied", message=f"model {call.model} is denied by the policy")
+    if models.allow and not any(fnmatchcase(name, pattern.lower()) for pattern in models.allow):
+        listed = ", ".join(models.allow[:8])
+        return Refused(code="model_denied", message=f"model {call.model} is not among those allowed: {listed}")
+    return None

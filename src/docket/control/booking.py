@@ -1,0 +1,131 @@
+"""What a settled call is booked at, and its priced bill.
+
+The bill is what the provider said; the booking moves caps and never books less than is known. A call whose end is
+unknown books the larger of its partial figure and its hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from docket.control.breaker import Ended
+from docket.control.budget import Amounts
+from docket.ledger.usage import Counts, Estimate, Usage
+from docket.policy.model import Policy
+from docket.pricing.cost import input_tokens, price, rate_of, sum_of, tier_name, unpriced
+from docket.pricing.estimate import Calibration, estimate
+from docket.pricing.table import PER_FEE, STANDARD, PriceTable, Rates
+from docket.providers.call import Call, EndpointClass, Observation
+from docket.providers.request import public_name
+
+UNSENT = frozenset({"connect", "dns", "tls", "not-sent"})
+"""Reasons of an end before anything was sent: nothing can have been billed."""
+FEES = frozenset({"web_search", "file_search", "request"})
+"""Kinds that are no tokens."""
+NOTHING = Counts(source="none")
+
+
+@dataclass(frozen=True, slots=True)
+class Booked:
+    """A settled call."""
+
+    usage: Usage | None
+    model: str
+    tier: str
+    amounts: Amounts
+
+
+class Booking:
+    """Books the calls of one run."""
+
+    def __init__(self, policy: Policy, table: PriceTable, calibration: Calibration) -> None:
+        self._quota = policy.budget.mode == "quota"
+        self._unpriced = policy.budget.unpriced
+        self._table = table
+        self._calibration = calibration
+
+    def of(self, call: Call, ended: Ended, seen: Observation | None, hold: Amounts) -> Booked:
+        """The bill of ``call`` and what it is booked at."""
+        model = public_name((seen.model if seen else None) or call.model)
+        counts = seen.counts if seen else NOTHING
+        if ended.reason in UNSENT or (_refused_by_provider(ended) and counts.source == "none"):
+            return Booked(None, model, tier_name(seen.tier if seen else None), Amounts(calls=1))
+        tier = seen.tier if seen else None
+        if self._quota:
+            usage, name = unpriced(counts), tier_name(tier)
+        else:
+            bill = price(counts, self._table, call.provider, model, tier)
+            usage, name = bill.usage, bill.tier
+        if call.endpoint.kind is not EndpointClass.METERED:
+            return Booked(usage, model, name, Amounts(calls=1))
+        amounts = Amounts(usd=self._usd(call, usage, hold), tokens=tokens_of(counts), calls=1)
+        if usage.source == "reported":
+            self._learn(call, seen, counts, amounts)
+        elif _whole(ended):
+            usage = replace(usage, estimate=self._estimate(call, seen))
+            amounts = _at_least(amounts, _value(usage.estimate))
+        else:
+            amounts = _at_least(amounts, hold)
+        return Booked(usage, model, name, amounts)
+
+    def _usd(self, call: Call, usage: Usage, hold: Amounts) -> int:
+        """Picodollars of the bill; items without a price count at the dearest known one, or as much as was held."""
+        known = sum_of(usage.items).pico
+        missing = [item for item in usage.items if item.unit_usd is None]
+        if self._quota or not missing or usage.source == "none":
+            return known
+        if self._unpriced == "dearest":
+            rates = self._table.dearest(call.provider)
+            for item in missing:
+                rate = rate_of(item.kind, rates)
+                known += rate.unit_usd.pico * item.quantity // rate.per if rate else 0
+            return known
+        return max(known, hold.usd)
+
+    def _learn(self, call: Call, seen: Observation | None, counts: Counts, amounts: Amounts) -> None:
+        self._calibration.learn(call.provider, call.model, call.body_bytes, amounts.usd, amounts.tokens)
+        into = input_tokens(counts.items)
+        self._calibration.learn_ratio(call.provider, call.model, "request", call.body_bytes, into)
+        if seen is not None and seen.size:
+            part = "stream" if call.stream else "body"
+            self._calibration.learn_ratio(call.provider, call.model, part, seen.size, amounts.tokens - into)
+
+    def _estimate(self, call: Call, seen: Observation | None) -> Estimate:
+        part = "stream" if call.stream else "body"
+        size = seen.size if seen is not None else 0
+        into, from_run = self._calibration.tokens_of(call.provider, call.model, "request", call.body_bytes)
+        out, also = self._calibration.tokens_of(call.provider, call.model, part, size)
+        return estimate(into, out, self._rates(call), calibrated=from_run and also)
+
+    def _rates(self, call: Call) -> Rates | None:
+        if self._quota:
+            return None
+        found = self._table.resolve(call.provider, call.model)
+        if found is not None:
+            return self._table.tiers(found.prices).get(STANDARD)
+        return self._table.dearest(call.provider) if self._unpriced == "dearest" else None
+
+
+def tokens_of(counts: Counts) -> int:
+    """All tokens of a bill, in and out."""
+    return sum(quantity for kind, quantity in counts.items if kind not in FEES)
+
+
+def _value(guess: Estimate | None) -> Amounts:
+    if guess is None:
+        return Amounts()
+    tokens = sum(item.quantity for item in guess.items if item.per != PER_FEE)
+    return Amounts(usd=sum_of(guess.items).pico, tokens=tokens)
+
+
+def _at_least(amounts: Amounts, other: Amounts) -> Amounts:
+    return Amounts(*map(max, amounts, other))
+
+
+def _refused_by_provider(ended: Ended) -> bool:
+    """Whether the provider answered with an error status, for which nobody bills."""
+    return ended.status is not None and not 200 <= ended.status < 300
+
+
+def _whole(ended: Ended) -> bool:
+    return ended.reason in ("complete", "incomplete", "unterminated")

@@ -1,0 +1,144 @@
+"""What a call may cost before it is made, and what it did cost where the provider does not say. Guesses, called so.
+
+Owns the bounds (bytes and output limits), the calibration from the run's own settled calls, and nothing that enters a
+bill. A token is at least one byte of the request, so its bytes bound its input.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from docket.ledger.usage import Estimate, Item
+from docket.pricing.cost import rate_of, sum_of
+from docket.pricing.table import Rates
+
+INPUT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "input_audio", "input_image", "input_video")
+"""As what a byte of the request may be billed."""
+OUTPUT_KINDS = ("output", "output_audio", "output_image", "output_video", "reasoning")
+PRIOR_OUTPUT = 8192
+"""Output tokens that a call is expected to stay below while the run has settled too few calls like it."""
+PRIOR_BYTES_PER_TOKEN = 3
+"""Request bytes per input token before calibration: prose has about four, code and JSON about three."""
+MIN_SAMPLES = 8
+"""Settled calls of a model and size class before their largest replaces the prior."""
+MARGIN = (5, 4)
+"""Above the largest of the calls seen, since the next one may be larger."""
+MAX_CLASSES = 1024
+"""Classes remembered: an agent that invents model names must not grow memory."""
+STREAM_BYTES_PER_TOKEN, BODY_BYTES_PER_TOKEN = 48, 4
+"""Answer bytes per output token before calibration; a stream wraps each few tokens in JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """At most so many tokens in and out."""
+
+    input: int
+    output: int
+
+    @property
+    def tokens(self) -> int:
+        return self.input + self.output
+
+
+def dearest(rates: Rates, kinds: tuple[str, ...]) -> int:
+    """The highest price of ``kinds`` in picodollars per token; 0 where none is sold."""
+    return max((_per_token(rates, kind) for kind in kinds), default=0)
+
+
+def cost(bounds: Bounds, rates: Rates, *, worst: bool) -> int:
+    """What ``bounds`` cost in picodollars: at the dearest kinds, or as plain input and output."""
+    into, out = (INPUT_KINDS, OUTPUT_KINDS) if worst else (("input",), ("output",))
+    request = rates["request"].unit_usd.pico if "request" in rates else 0
+    return bounds.input * dearest(rates, into) + bounds.output * dearest(rates, out) + request
+
+
+def possible_rates(offered: Mapping[str, Rates], tiers: Set[str], most_input: int) -> list[Rates]:
+    """The rates of ``tiers``; a context-size variant counts where the request is large enough for it."""
+    possible = []
+    for name, rates in offered.items():
+        base, _, size = name.partition(">")
+        if base in tiers and (not size or most_input > int(size)):
+            possible.append(rates)
+    return possible
+
+
+def _per_token(rates: Rates, kind: str) -> int:
+    rate = rate_of(kind, rates)
+    return rate.unit_usd.pico // rate.per if rate is not None and rate.per != 1 else 0
+
+
+@dataclass(slots=True)
+class _Class:
+    calls: int = 0
+    usd: int = 0
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class _Ratio:
+    amount: int = 0
+    tokens: int = 0
+
+
+class Calibration:
+    """What this run's own settled calls came to, by model and size class (the power of two of the body's bytes)."""
+
+    def __init__(self) -> None:
+        self._classes: OrderedDict[tuple[str, str, int], _Class] = OrderedDict()
+        self._ratios: OrderedDict[tuple[str, str, str], _Ratio] = OrderedDict()
+
+    def learn(self, provider: str, model: str, body_bytes: int, usd: int, tokens: int) -> None:
+        """Take the settled figures of one call."""
+        seen = self._classes.setdefault((provider, model, body_bytes.bit_length()), _Class())
+        seen.calls += 1
+        seen.usd, seen.tokens = max(seen.usd, usd), max(seen.tokens, tokens)
+        self._classes.move_to_end((provider, model, body_bytes.bit_length()))
+        if len(self._classes) > MAX_CLASSES:
+            self._classes.popitem(last=False)
+
+    def expected(self, provider: str, model: str, body_bytes: int) -> tuple[int, int, bool]:
+        """The largest (picodollars, tokens) of the class with its margin, and whether enough calls were seen."""
+        seen = self._classes.get((provider, model, body_bytes.bit_length()), _Class())
+        over, under = MARGIN
+        return -(-seen.usd * over // under), -(-seen.tokens * over // under), seen.calls >= MIN_SAMPLES
+
+    def learn_ratio(self, provider: str, model: str, part: str, amount: int, tokens: int) -> None:
+        """Take the bytes and tokens of one part (``request``, ``stream``, ``body``) of one call."""
+        seen = self._ratios.setdefault((provider, model, part), _Ratio())
+        seen.amount += amount
+        seen.tokens += tokens
+        self._ratios.move_to_end((provider, model, part))
+        if len(self._ratios) > MAX_CLASSES:
+            self._ratios.popitem(last=False)
+
+    def tokens_of(self, provider: str, model: str, part: str, amount: int) -> tuple[int, bool]:
+        """Tokens in ``amount`` bytes of one part, rounded up, and whether the run's own calls say so."""
+        seen = self._ratios.get((provider, model, part))
+        if seen is not None and seen.amount and seen.tokens:
+            return -(-amount * seen.tokens // seen.amount), True
+        priors = {"request": PRIOR_BYTES_PER_TOKEN, "stream": STREAM_BYTES_PER_TOKEN, "body": BODY_BYTES_PER_TOKEN}
+        return -(-amount // priors[part]), False
+
+
+def estimate(input_tokens: int, output_tokens: int, rates: Rates | None, *, calibrated: bool) -> Estimate:
+    """docket's guess as an itemised estimate; without rates it has no cost."""
+    items = []
+    for kind, quantity in (("input", input_tokens), ("output", output_tokens)):
+        rate = rate_of(kind, rates) if rates is not None else None
+        items.append(
+            Item(
+                kind=kind,
+                quantity=quantity,
+                unit_usd=rate.unit_usd if rate else None,
+                per=rate.per if rate else None,
+            )
+        )
+    priced = all(item.unit_usd is not None for item in items)
+    return Estimate(
+        items=tuple(items),
+        cost_usd=sum_of(tuple(items)) if priced else None,
+        method="bytes-calibrated" if calibrated else "bytes-prior",
+    )

@@ -1,0 +1,217 @@
+"""The Gate: what it refuses and why, what it reserves, what it books."""
+
+from __future__ import annotations
+
+import pytest
+
+from docket.control.admission import Gate
+from docket.control.breaker import Ended
+from docket.control.budget import Wait
+from docket.control.decision import Admitted, Refused
+from docket.ledger.events import CapExceeded
+from docket.ledger.usage import Counts
+from docket.primitives.instant import Instant
+from docket.providers.call import Observation
+
+from .kit import COMPLETE, NOW, answer, call, gate
+
+
+def admit(gate: Gate, **members: object) -> Admitted:
+    admitted = gate.admit(call(**members), NOW)
+    assert isinstance(admitted, Admitted), admitted
+    return admitted
+
+
+def refused(gate: Gate, **members: object) -> Refused:
+    answer = gate.admit(call(**members), NOW)
+    assert isinstance(answer, Refused), answer
+    return answer
+
+
+def caps(**keys: object) -> str:
+    lines = [f"{key} = {value if not isinstance(value, str) else repr(value)}" for key, value in keys.items()]
+    return "\n".join(["[caps]", *lines]).replace("'", '"') + "\n"
+
+
+def test_a_denied_model_is_refused_before_anything_is_charged() -> None:
+    g = gate('[models]\ndeny = ["acme-*"]\n[resilience]\nmax_calls_per_minute = 1\n')
+    assert refused(g).code == "model_denied"
+    assert isinstance(g.admit(call(model="other"), NOW), Admitted), "the refused call used up the minute's only call"
+
+
+def test_a_list_of_allowed_models_refuses_the_others_and_the_unknown() -> None:
+    g = gate('[models]\nallow = ["acme-*"]\n')
+    assert isinstance(g.admit(call(model="ACME-chat-1"), NOW), Admitted)
+    assert refused(g, model="gpt-5").code == "model_denied"
+    assert refused(g, model="unknown").final
+
+
+def test_a_model_without_a_price_is_refused_under_a_usd_cap_only() -> None:
+    assert refused(gate(caps(max_usd=1.0)), model="acme-unknown-9").code == "unpriced"
+    assert isinstance(gate().admit(call(model="acme-unknown-9"), NOW), Admitted)
+    count_only = caps(max_usd=1.0) + '[budget]\nunpriced = "count-only"\n'
+    assert admit(gate(count_only), model="acme-unknown-9").hold.usd is None
+
+
+def test_dearest_prices_an_unknown_model_for_the_cap_and_leaves_the_bill_without_a_cost() -> None:
+    g = gate(caps(max_usd=0.002) + '[budget]\nunpriced = "dearest"\n')
+    admitted = admit(g, model="acme-unknown-9", max_output=10)
+    settled = g.settle(admitted, call(model="acme-unknown-9"), COMPLETE, answer(1000, 100, model="acme-unknown-9"), NOW)
+    assert settled.usage is not None
+    assert settled.usage.cost_usd is None
+    assert [breach.observed for breach in settled.breaches] == ["0.003"]
+
+
+def test_the_cap_is_reached_once_and_then_everything_is_refused() -> None:
+    g = gate(caps(max_usd=0.001))
+    first, second = admit(g, max_output=10), admit(g, max_output=10)
+    settled = g.settle(first, call(), COMPLETE, answer(), NOW)
+    assert settled.usage is not None
+    assert str(settled.usage.cost_usd) == "0.0007"
+    assert (settled.warnings, settled.breaches) == ((), ())
+    settled = g.settle(second, call(), COMPLETE, answer(), NOW)
+    assert [w.observed for w in settled.warnings] == ["0.0014"]
+    assert [(b.cap, b.limit, b.observed) for b in settled.breaches] == [("max_usd", "0.001", "0.0014")]
+    denied = refused(g)
+    assert (denied.code, denied.final, denied.limit, denied.observed) == ("max_usd", True, "0.001", "0.0014")
+
+
+def test_calls_and_tokens_have_caps_of_their_own() -> None:
+    g = gate(caps(max_model_calls=2))
+    for _ in range(2):
+        g.settle(admit(g), call(), Ended(reason="status", status=500), None, NOW)
+    assert refused(g).code == "max_model_calls"
+    g = gate(caps(max_tokens=160))
+    g.settle(admit(g, max_output=10, body_bytes=10), call(), COMPLETE, answer(150, 30), NOW)
+    assert refused(g).code == "max_tokens"
+
+
+def test_a_call_that_does_not_fit_waits_while_others_may_settle_and_goes_alone_when_none_is() -> None:
+    g = gate(caps(max_usd=0.015))
+    first = admit(g)
+    assert first.hold.usd is not None
+    assert g.admit(call(), NOW) == Wait("max_usd")
+    g.settle(first, call(), COMPLETE, answer(), NOW)
+    second = admit(g)
+    assert isinstance(g.admit(call(), NOW), Wait)
+    g.release(second, NOW)
+    assert g.budget.usd.reserved == 0
+
+
+def test_under_worst_a_call_that_can_never_fit_is_the_breach() -> None:
+    g = gate(caps(max_usd=0.005, hold="worst"))
+    denied = refused(g)
+    assert denied.final
+    assert denied.breaches == (CapExceeded(cap="max_usd", limit="0.005", observed="0"),)
+    assert refused(g, max_output=1).code == "max_usd"
+
+
+def test_under_worst_nothing_goes_unbounded() -> None:
+    g = gate(caps(max_usd=1.0, hold="worst"))
+    assert refused(g, max_output=None).code == "unbounded_output"
+    assert refused(g, open_input=True).code == "unbounded_input"
+    assert refused(g, previous="resp_x", stateful=True).code == "unbounded_input"
+
+
+def test_a_stateful_request_holds_what_it_continues() -> None:
+    g = gate(caps(max_usd=1.0, hold="worst"))
+    g.settle(admit(g), call(), COMPLETE, answer(700, 300, answer_id="resp_1"), NOW)
+    plain, continued = admit(g), admit(g, previous="resp_1", stateful=True)
+    assert continued.hold.tokens - plain.hold.tokens == 1000
+
+
+@pytest.mark.parametrize("reason", ["truncated", "client-gone", "timeout", "error-event"])
+def test_a_call_whose_end_is_unknown_books_its_hold_if_that_is_more(reason: str) -> None:
+    g = gate(caps(max_usd=1.0))
+    admitted = admit(g)
+    partial = answer(10, 1, terminal="truncated", counts=Counts(source="partial", items=(("input", 10), ("output", 1))))
+    settled = g.settle(admitted, call(), Ended(reason=reason, status=200), partial, NOW)
+    assert settled.usage is not None
+    assert str(settled.usage.cost_usd) == "0.00003"
+    assert admitted.hold.usd is not None
+    assert g.budget.usd.booked == admitted.hold.usd.pico > settled.usage.cost_usd.pico  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "ended", [Ended(reason="connect"), Ended(reason="status", status=429, error_type="rate_limit_error")]
+)
+def test_what_nobody_billed_books_nothing_but_the_call(ended: Ended) -> None:
+    g = gate(caps(max_usd=1.0))
+    seen = Observation(terminal="error", counts=Counts(source="none")) if ended.status else None
+    settled = g.settle(admit(g), call(), ended, seen, NOW)
+    assert settled.usage is None
+    assert (g.budget.usd.booked, g.budget.calls.booked) == (0, 1)
+
+
+def test_a_whole_answer_without_usage_books_an_estimate_that_enters_no_cost() -> None:
+    g = gate(caps(max_usd=1.0))
+    seen = Observation(terminal="complete", counts=Counts(source="none"), model="acme-chat-1", size=4800)
+    settled = g.settle(admit(g, stream=True), call(stream=True), COMPLETE, seen, NOW)
+    assert settled.usage is not None
+    assert (settled.usage.source, settled.usage.items, settled.usage.cost_usd) == ("none", (), None)
+    estimate = settled.usage.estimate
+    assert estimate is not None
+    assert [(item.kind, item.quantity) for item in estimate.items] == [("input", 100), ("output", 100)]
+    assert (str(estimate.cost_usd), estimate.method) == ("0.0012", "bytes-prior")
+    assert g.budget.usd.booked == 1_200_000_000
+
+
+def test_an_estimate_is_calibrated_by_the_calls_that_said_their_usage() -> None:
+    g = gate(caps(max_usd=1.0))
+    g.settle(admit(g, stream=True), call(stream=True), COMPLETE, answer(60, 30, size=3000), NOW)
+    seen = Observation(terminal="complete", counts=Counts(source="none"), size=1000)
+    settled = g.settle(admit(g, stream=True), call(stream=True), COMPLETE, seen, NOW)
+    assert settled.usage is not None
+    assert settled.usage.estimate is not None
+    assert settled.usage.estimate.method == "bytes-calibrated"
+    assert [item.quantity for item in settled.usage.estimate.items] == [60, 10]
+
+
+def test_quota_mode_shows_no_dollar_at_all() -> None:
+    g = gate(caps(max_usd=0.000001, max_tokens=1000) + '[budget]\nmode = "quota"\n')
+    admitted = admit(g, model="anything")
+    assert admitted.hold.usd is None
+    settled = g.settle(admitted, call(), COMPLETE, answer(800, 300), NOW)
+    assert settled.usage is not None
+    assert settled.usage.cost_usd is None
+    assert all(item.unit_usd is None for item in settled.usage.items)
+    assert [breach.cap for breach in settled.breaches] == ["max_tokens"]
+
+
+def test_the_hold_becomes_the_largest_of_the_calls_seen_once_enough_were() -> None:
+    g = gate(caps(max_usd=100.0))
+    assert admit(g, max_output=None).hold.tokens == 100 + 8192
+    for output in range(10, 90, 10):
+        g.settle(admit(g, max_output=None), call(), COMPLETE, answer(100, output), NOW)
+    assert admit(g, max_output=None).hold.tokens == (100 + 80) * 5 // 4
+
+
+def test_a_breach_that_others_watch_refuses_every_further_call() -> None:
+    g = gate()
+    g.breach(CapExceeded(cap="max_wall_seconds", limit="3", observed="3.1"))
+    assert refused(g).code == "max_wall_seconds"
+
+
+def test_who_waited_in_vain_is_told_the_median_duration() -> None:
+    g = gate(caps(max_usd=1.0))
+    for seconds in (2, 3, 9):
+        admitted = admit(g)
+        g.settle(admitted, call(), COMPLETE, answer(), Instant(seconds * 1_000_000))
+    told = g.gave_up(Wait("max_usd"))
+    assert (told.retry_after, told.estimated, told.final) == (3, True, False)
+
+
+def test_an_admission_is_settled_or_released_exactly_once() -> None:
+    g = gate()
+    admitted = admit(g)
+    g.settle(admitted, call(), COMPLETE, answer(), NOW)
+    with pytest.raises(KeyError):
+        g.release(admitted, NOW)
+
+
+def test_the_answers_own_model_is_priced_and_named() -> None:
+    g = gate(caps(max_usd=1.0))
+    settled = g.settle(admit(g), call(), COMPLETE, answer(model="acme-chat-1-2026-01-01"), NOW)
+    assert settled.model == "acme-chat-1-2026-01-01"
+    assert settled.usage is not None
+    assert str(settled.usage.cost_usd) == "0.0007"
