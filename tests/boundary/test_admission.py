@@ -125,5 +125,5 @@ async def test_two_hundred_callers_at_once_keep_the_cap_and_can_use_it(mode: str
     booked = g.budget.usd.booked
     assert booked <= (1_050_000_000_000 if mode == "expected" else 1_000_000_000_000)
     assert booked >= 900_000_000_000
-    assert (g.budget.usd.reserved, g.in_flight) == (0, 0)
+    assert (g.budget.usd.reserved, g.inflight) == (0, 0)
     assert {refused.code for refused in refusals} == {"max_usd"}

@@ -14,6 +14,7 @@ from docket.control.admission import Gate, Proposal
 from docket.control.breaker import Ended
 from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
+from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import Instant
 from docket.providers.call import Call, Observation
 
@@ -51,6 +52,10 @@ class QueuedAdmission:
         """Give back what was reserved for a call that was never sent."""
         self._gate.release(admitted, self._now())
         self._wake()
+
+    def left(self) -> JsonObject:
+        """What ``GET /r/<token>/docket/budget`` answers."""
+        return self._gate.left()
 
     async def _in_turn(self, call: Call, wait: Wait) -> Admitted | Refused:
         since = self._now()

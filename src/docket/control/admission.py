@@ -7,8 +7,9 @@ admitted call is settled or released exactly once, and what it reserved does not
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from fnmatch import fnmatchcase
 from statistics import median_low
 from typing import TypeAlias
@@ -19,10 +20,12 @@ from docket.control.budget import Amounts, Budget, Wait
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.control.holds import Holds
 from docket.control.limiter import Limiter
+from docket.control.readiness import BreakerName, CapUse
 from docket.ledger.events import CallNumber, CapExceeded, Hold
 from docket.policy.model import Models, Policy
 from docket.pricing.estimate import Calibration
 from docket.pricing.table import PriceTable
+from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import Duration, Instant, whole_seconds
 from docket.primitives.money import Usd
 from docket.providers.call import Call, EndpointClass, Observation
@@ -76,12 +79,41 @@ class Gate:
         self._gates: tuple[Question, ...] = (self._policy, self._breaker, self._rate, self._money)
 
     @property
-    def breakers(self) -> Breakers:
-        return self._breakers
+    def inflight(self) -> int:
+        """Calls that were admitted and have not ended."""
+        return len(self._open)
 
     @property
-    def in_flight(self) -> int:
-        return len(self._open)
+    def reserved_usd(self) -> Usd:
+        """Dollars held for calls under way."""
+        return Usd(self.budget.usd.reserved)
+
+    def breaker_states(self) -> Mapping[str, BreakerName]:
+        """The worst breaker of each upstream that was asked."""
+        return self._breakers.states()
+
+    def cap_use(self) -> Mapping[str, CapUse]:
+        """Each cap and what is booked against it, in its own unit."""
+        return {
+            meter.cap: CapUse(limit=Decimal(meter.show(meter.limit)), booked=Decimal(meter.show(meter.booked)))
+            for meter in self.budget.meters
+            if meter.limit is not None
+        }
+
+    def left(self) -> JsonObject:
+        """What the agent may know of its budget: per cap the limit, what is booked and reserved, and what is left."""
+        caps: JsonObject = {
+            meter.cap: {
+                "limit": meter.show(meter.limit),
+                "booked": meter.show(meter.booked),
+                "reserved": meter.show(meter.reserved),
+                "left": meter.show(max(0, meter.limit - meter.booked - meter.reserved)),
+            }
+            for meter in self.budget.meters
+            if meter.limit is not None
+        }
+        breach = self.budget.breach_event
+        return {"caps": caps, "breach": breach.cap if breach else None, "calls_in_flight": len(self._open)}
 
     def ask(self, call: Call, now: Instant) -> Proposal | Refused | Wait:
         """What would become of ``call`` now; changes nothing."""

@@ -70,10 +70,19 @@ class Budget:
         self.usd = _meter("max_usd", max_usd.pico if max_usd is not None else None, warn_at)
         self.tokens = _meter("max_tokens", max_tokens, warn_at)
         self.calls = _meter("max_model_calls", max_calls, warn_at)
-        self._meters = (self.usd, self.tokens, self.calls)
+        self.meters = (self.usd, self.tokens, self.calls)
         self._hold = hold
         self._breach: CapExceeded | None = None
         self.in_flight = 0
+
+    @property
+    def booked_usd(self) -> Usd:
+        """What all settled calls came to for the cap; not what was billed."""
+        return Usd(self.usd.booked)
+
+    @property
+    def booked_tokens(self) -> int:
+        return self.tokens.booked
 
     @property
     def breach_event(self) -> CapExceeded | None:
@@ -83,7 +92,7 @@ class Budget:
     @property
     def scarcest(self) -> str:
         """The cap of which the smallest part is left."""
-        limited = [meter for meter in self._meters if meter.limit is not None]
+        limited = [meter for meter in self.meters if meter.limit is not None]
         used = max(limited, key=lambda m: (m.booked + m.reserved) / (m.limit or 1), default=self.usd)
         return used.cap
 
@@ -91,7 +100,7 @@ class Budget:
         """Whether a call that holds ``hold`` may go now: None is yes."""
         if self._breach is not None:
             return _refusal(self._breach)
-        for meter, amount in zip(self._meters, hold, strict=True):
+        for meter, amount in zip(self.meters, hold, strict=True):
             if meter.fits(amount):
                 continue
             if self.in_flight:
@@ -103,13 +112,13 @@ class Budget:
     def reserve(self, hold: Amounts) -> None:
         """Keep ``hold`` for a call; only after ``ask`` gave None."""
         self.in_flight += 1
-        for meter, amount in zip(self._meters, hold, strict=True):
+        for meter, amount in zip(self.meters, hold, strict=True):
             meter.reserved += amount
 
     def release(self, hold: Amounts) -> None:
         """Give back what was kept for a call that cost nothing."""
         self.in_flight -= 1
-        for meter, amount in zip(self._meters, hold, strict=True):
+        for meter, amount in zip(self.meters, hold, strict=True):
             meter.reserved -= amount
 
     def settle(self, hold: Amounts, booked: Amounts) -> tuple[tuple[CapWarning, ...], tuple[CapExceeded, ...]]:
@@ -117,7 +126,7 @@ class Budget:
         self.release(hold)
         warnings: list[CapWarning] = []
         breaches: list[CapExceeded] = []
-        for meter, amount in zip(self._meters, booked, strict=True):
+        for meter, amount in zip(self.meters, booked, strict=True):
             before = meter.spent
             meter.booked += amount
             if meter.limit is None:
