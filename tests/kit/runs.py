@@ -22,7 +22,8 @@ from docket.primitives.money import Usd
 from docket.primitives.signature import SigningKey
 from docket.storage.durable import Disk
 from docket.storage.paths import RunDirectory, docket_number
-from docket.storage.writer import LedgerWriter, Position
+from docket.storage.record import Position
+from docket.storage.writer import LedgerWriter
 
 NUMBER = "DKT-20261130-0123456789"
 KEY = SigningKey(b"\x01" * 32)

@@ -14,14 +14,14 @@ import pytest
 from docket.clock import SystemClock
 from docket.errors import FormatError, LedgerError, LedgerLockedError, LedgerWriteError
 from docket.ledger.chain import MAX_LINE, Entry
-from docket.ledger.checkpoint import parse
+from docket.ledger.checkpoint import parse, split
 from docket.ledger.events import Note
 from docket.sim.disk import Crash, Fail, FaultyDisk, Operation, Plan, Short
-from docket.storage import writer as writer_module
 from docket.storage.durable import SystemDisk
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
 from docket.storage.reader import read_ledger
-from docket.storage.writer import CHECKPOINT_EVENTS, LedgerWriter
+from docket.storage.record import CHECKPOINT_EVENTS
+from docket.storage.writer import LedgerWriter
 from kit.runs import KEY, new_run, request, session_end, session_start, some_events, write_run
 
 
@@ -261,7 +261,7 @@ async def test_checkpoints_come_every_256_events_and_cover_only_what_is_synced(t
         await writer.append(request(call))
     await writer.close()
     notes = (run.path / CHECKPOINTS).read_bytes()
-    sizes = [parse(note).size for note in writer_module.checkpoint.split(notes)[0]]
+    sizes = [parse(note).size for note in split(notes)[0]]
     assert sizes == [1, 1 + CHECKPOINT_EVENTS, 1 + 2 * CHECKPOINT_EVENTS]
 
 

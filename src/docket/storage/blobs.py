@@ -26,8 +26,10 @@ class Blob:
 class Blobs:
     """The bodies of one run. Not for the event loop: ``put`` waits for the disk."""
 
-    def __init__(self, run: RunDirectory) -> None:
+    def __init__(self, run: RunDirectory, max_bytes: int | None = None) -> None:
+        """``max_bytes`` bounds all bodies of the run together; bodies kept by earlier sessions count."""
         self._run = run
+        self._max_bytes = max_bytes
         try:
             os.mkdir(BLOBS, DIRECTORY_MODE, dir_fd=run.fd)
             run.disk.sync_directory(run.fd)
@@ -37,12 +39,17 @@ class Blobs:
             raise LedgerWriteError(f"cannot make {run.path / BLOBS}: {error.strerror}") from error
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
         self._directory = os.open(BLOBS, flags, dir_fd=run.fd)
+        with os.scandir(self._directory) as kept:
+            self._bytes = sum(blob.stat(follow_symlinks=False).st_size for blob in kept)
 
     def put(self, data: bytes) -> Blob:
-        """Keep ``data``; it is durable on return. Raises LedgerWriteError if it cannot be."""
+        """Keep ``data``; it is durable on return. Raises LedgerWriteError if it cannot be, or the bound is met."""
         blob = Blob(sha256_hex(data), len(data))
+        if self._max_bytes is not None and self._bytes + blob.bytes > self._max_bytes:
+            raise LedgerWriteError(f"a body of {blob.bytes} bytes does not fit: max_blob_bytes is {self._max_bytes}")
         try:
             write_new(self._run.disk, blob.sha256, data, self._directory)
+            self._bytes += blob.bytes
         except FileExistsError:
             pass
         except OSError as error:

@@ -84,7 +84,7 @@ class LedgerFile:
             return "replaced"
         if held.links != 1:
             return "linked"
-        if held.size != self.size:
+        if held.size != self.size and not self.failed:
             return "resized"
         return None
 

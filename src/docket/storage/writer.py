@@ -8,71 +8,41 @@ over is written even if the caller is cancelled; entries are handed back in orde
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from docket.clock import Clock
+from docket.control.decision import Refused
 from docket.errors import FormatError, LedgerError, LedgerWriteError
-from docket.ledger import checkpoint
-from docket.ledger.chain import MAX_LINE, Chain, Entry, weight_of
-from docket.ledger.codec import Draft, draft
-from docket.ledger.events import Event, PolicyViolation
-from docket.primitives.instant import timestamp
+from docket.ledger.chain import Chain, Entry, weight_of
+from docket.ledger.codec import draft
+from docket.ledger.events import CapExceeded, Event
 from docket.primitives.merkle import ProofBuilder
 from docket.primitives.signature import SigningKey
+from docket.storage.guard import Ceilings, Condition, EventLostError, WriteFailure, ceiling_met, refusal_of
 from docket.storage.ledger_file import LedgerFile
 from docket.storage.lock import Lock
-from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
+from docket.storage.paths import RunDirectory
+from docket.storage.record import MAX_BATCH, Committed, Item, Position, Record, create_files
 
 T = TypeVar("T")
+_OPENS = {"model.request": 1, "model.response": -1, "model.error": -1}
 
-MAX_BATCH = MAX_LINE
-"""Bytes of one batched write: bounds how far back a torn write can reach (recovery table)."""
 MAX_BATCH_EVENTS = 4096
 """Events taken at once, so that one batch delays nobody for long."""
 MAX_WAITING = 65_536
 """Appends that may wait for the disk; a further one fails. Far above what a boundary has in flight."""
-CHECKPOINT_EVENTS = 256
-"""A checkpoint is due after this many events ..."""
-CHECKPOINT_US = 2_000_000
-"""... or this long after the first event that none covers, in microseconds (evidence format section 3)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """An inclusion proof of one entry (RFC 9162 section 2.1.3); ``hashes`` are hex, the nearest first."""
-
-    index: int
-    size: int
-    hashes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """The end of the durable ledger: what a receipt binds."""
-
-    size: int
-    head: str
-    root: str
-    elapsed_us: int
-    note: str
-    """The last checkpoint, over exactly this size and root; empty for an empty ledger."""
-    proofs: Mapping[int, Proof]
-    """By ``seq``: of every watched entry, in the tree of this size."""
 
 
 @dataclass(slots=True)
-class _Append:
-    draft: Draft
-    waiter: asyncio.Future[Entry]
-    watch: bool
-    entry: Entry | None = None
-    error: LedgerError | FormatError | None = None
+class _Append(Item):
+    """An event that somebody waits for."""
+
+    waiter: asyncio.Future[Entry | None] = field(kw_only=True)
 
 
 @dataclass(slots=True)
@@ -96,6 +66,8 @@ class LedgerWriter:
         *,
         key: SigningKey,
         clock: Clock,
+        on_write_failure: WriteFailure = "stop",
+        ceilings: Ceilings | None = None,
         chain: Chain | None = None,
         watched: Mapping[int, ProofBuilder] | None = None,
     ) -> None:
@@ -105,19 +77,30 @@ class LedgerWriter:
         """Entries that are durable and handed back."""
         self.head = (chain or Chain()).head
         """``hash`` of the last of them."""
-        self.differences: list[str] = []
-        """How the files were found to differ from what was written, each once; each is in the ledger too."""
+        self.condition = Condition()
+        """How the record is: whether events were lost, whether it can be written."""
+        self.met: CapExceeded | None = None
+        """The ceiling that the ledger has met, if it has."""
+        self._mode = on_write_failure
+        self._ceilings = ceilings or Ceilings()
+        self._record = Record(
+            run,
+            ledger,
+            notes,
+            key=key,
+            clock=clock,
+            mode=on_write_failure,
+            ceilings=self._ceilings,
+            chain=chain or Chain(),
+            watched=watched or {},
+            committed=self._committed,
+        )
+        self._open_calls = 0
+        self._bytes = ledger.size
+        self._on_full: Callable[[CapExceeded], None] | None = None
+        self._on_sync: Callable[[int], None] | None = None
         self._lock = lock
-        self._ledger = ledger
-        self._notes = notes
-        self._key = key
         self._clock = clock
-        self._chain = chain or Chain()
-        self._watched = dict(watched or {})
-        self._started_us = clock.monotonic_us() - self._chain.elapsed_us
-        self._noted = self._chain.size
-        self._note = b""
-        self._due_us: int | None = None
         self._loop = asyncio.get_running_loop()
         self._observers: list[Callable[[Entry], None]] = []
         self._queue: SimpleQueue[_Append | _Task | None] = SimpleQueue()
@@ -128,43 +111,80 @@ class LedgerWriter:
         self._thread.start()
 
     @classmethod
-    def create(cls, run: RunDirectory, *, key: SigningKey, clock: Clock) -> LedgerWriter:
+    def create(
+        cls,
+        run: RunDirectory,
+        *,
+        key: SigningKey,
+        clock: Clock,
+        on_write_failure: WriteFailure = "stop",
+        ceilings: Ceilings | None = None,
+    ) -> LedgerWriter:
         """The writer of the new ledger of ``run``; ``key`` is the run key, which signs the checkpoints.
 
         Raises LedgerLockedError if another process holds the run, LedgerWriteError if it has a ledger already.
         """
         lock = Lock(run)
         try:
-            ledger = LedgerFile.create(run, LEDGER)
-            notes = LedgerFile.create(run, CHECKPOINTS)
+            ledger, notes = create_files(run)
         except LedgerError:
             lock.release()
             raise
-        return cls(run, lock, ledger, notes, key=key, clock=clock)
+        return cls(run, lock, ledger, notes, key=key, clock=clock, on_write_failure=on_write_failure, ceilings=ceilings)
 
     def observe(self, observer: Callable[[Entry], None]) -> None:
         """Call ``observer`` on the event loop with every entry from now on, in order, once it is durable."""
         self._observers.append(observer)
 
-    async def append(self, event: Event) -> Entry:
+    def observe_syncs(self, observer: Callable[[int], None]) -> None:
+        """Call ``observer`` on the event loop with the microseconds that each batch took to become durable."""
+        self._on_sync = observer
+
+    def when_full(self, listener: Callable[[CapExceeded], None]) -> None:
+        """Call ``listener`` once, on the event loop, when the ledger meets a ceiling; the event is submitted then."""
+        self._on_full = listener
+
+    @property
+    def writable(self) -> bool:
+        """Whether everything so far could be written."""
+        return self._dead is None and self.condition.writable
+
+    @property
+    def unwritten(self) -> int:
+        """Events that could not be made durable."""
+        return self.condition.evidence.unwritten_events
+
+    def free_bytes(self) -> int | None:
+        """Free bytes of the volume that holds the ledger; None where it cannot be asked."""
+        try:
+            return self.run.disk.free_bytes(self.run.fd)
+        except OSError:
+            return None
+
+    def refusal(self) -> Refused | None:
+        """Why no model call may be forwarded now, if none may: the ledger is full, or broken under ``refuse``."""
+        return refusal_of(self._mode, self.condition, self.met)
+
+    async def append(self, event: Event) -> Entry | None:
         """Record ``event``; returns when it is on stable storage. A cancelled append still counts as written.
 
-        Raises FormatError where the event has no canonical form or its line would be too long, LedgerWriteError where
-        it could not be made durable.
+        None where it could not be written and the run goes on all the same: it is lost, counted, and told of by a
+        gap event. Raises FormatError where the event has no canonical form or its line would be too long,
+        EventLostError where it is a request that must then not be sent, LedgerWriteError where the run must stop.
         """
         return await self.submit(event)
 
-    def submit(self, event: Event, *, watch: bool = False) -> asyncio.Future[Entry]:
+    def submit(self, event: Event, *, watch: bool = False) -> asyncio.Future[Entry | None]:
         """Take ``event`` now, in the order of the calls; the future is done when it is on stable storage.
 
         Raises FormatError where the event has no canonical form, LedgerWriteError where the ledger takes nothing more;
         the future fails as ``append`` does.
         """
-        waiter: asyncio.Future[Entry] = self._loop.create_future()
-        self._hand_over(_Append(draft(event), waiter, watch))
+        waiter: asyncio.Future[Entry | None] = self._loop.create_future()
+        self._hand_over(_Append(draft(event), watch, waiter=waiter))
         return waiter
 
-    async def append_watched(self, event: Event) -> Entry:
+    async def append_watched(self, event: Event) -> Entry | None:
         """As ``append``, and keep growing the inclusion proof of the entry (``Position.proofs``)."""
         return await self.submit(event, watch=True)
 
@@ -173,12 +193,12 @@ class LedgerWriter:
 
         Raises LedgerWriteError where the note could not be made durable.
         """
-        return await self._do(self._position)
+        return await self._do(self._record.position)
 
     async def compare(self) -> tuple[str, ...]:
         """Compare all files with what was written, byte for byte; what was ever found different, none if intact."""
-        await self._do(lambda: self._compare(whole=True))
-        return tuple(self.differences)
+        await self._do(lambda: self._record.compare(whole=True))
+        return tuple(self._record.differences)
 
     async def close(self) -> None:
         """Write what is waiting, end the thread, release the lock. Harmless when called twice."""
@@ -202,14 +222,35 @@ class LedgerWriter:
 
     # ── on the event loop, called by the thread ──
 
-    def _hand_back(self, batch: list[_Append]) -> None:
-        for item in batch:
+    def _hand_back(self, committed: Committed) -> None:
+        self.condition, self._bytes = committed.condition, committed.used
+        for item in committed.items:
             if item.entry is not None:
                 self.size, self.head = item.entry.seq + 1, item.entry.hash
+                self._open_calls += _OPENS.get(item.entry.type, 0)
                 for observer in self._observers:
                     self._loop.call_soon(observer, item.entry)
-        for item in batch:
-            self._resolve(item.waiter, item.entry, item.error)
+        for item in committed.items:
+            if isinstance(item, _Append):
+                self._resolve(item.waiter, item.entry, self._error_of(item))
+        if self._on_sync is not None and committed.items:
+            self._on_sync(committed.took_us)
+        if self.met is None and self._dead is None:
+            self._look_at_ceilings()
+
+    def _error_of(self, item: Item) -> LedgerError | FormatError | None:
+        if item.lost and self._mode == "refuse" and item.draft.type == "model.request":
+            refused = self.refusal()
+            if refused is not None:
+                return EventLostError(refused.message, refused)
+        return item.error
+
+    def _look_at_ceilings(self) -> None:
+        self.met = ceiling_met(self._ceilings, used=self._bytes, events=self.size, open_calls=self._open_calls)
+        if self.met is not None:
+            self.submit(self.met)
+            if self._on_full is not None:
+                self._on_full(self.met)
 
     def _resolve(self, waiter: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
         self._waiting.discard(waiter)
@@ -238,35 +279,35 @@ class LedgerWriter:
         except LedgerError as failure:
             error = failure
         finally:
-            self._ledger.close()
-            self._notes.close()
+            self._record.close()
             self._lock.release()
             self._call(self._end, error)
 
     def _work(self) -> None:
         while True:
             items, last = self._take()
-            batch: list[_Append] = []
+            batch: list[Item] = []
             weight = 0
             for item in items:
                 if isinstance(item, _Task):
-                    self._commit(batch)
+                    self._record.commit(batch)
                     batch, weight = [], 0
                     self._call(self._resolve, item.waiter, item.work(), None)
                     continue
                 weight += weight_of(item.draft)
                 if weight > MAX_BATCH:
-                    self._commit(batch)
+                    self._record.commit(batch)
                     batch, weight = [], weight_of(item.draft)
                 batch.append(item)
-            self._commit(batch)
+            self._record.commit(batch)
             if last:
                 return
-            self._checkpoint_if_due()
+            self._record.checkpoint_if_due()
 
     def _take(self) -> tuple[list[_Append | _Task], bool]:
         """What waits, and whether the end was asked for; waits for the first, but not past a due checkpoint."""
-        timeout = None if self._due_us is None else max(0, self._due_us - self._clock.monotonic_us()) / 1e6
+        due_us = self._record.due_us
+        timeout = None if due_us is None else max(0, due_us - self._clock.monotonic_us()) / 1e6
         items: list[_Append | _Task] = []
         with suppress(Empty):
             item = self._queue.get(timeout=timeout)
@@ -278,68 +319,8 @@ class LedgerWriter:
             return items, True
         return items, False
 
-    def _commit(self, batch: list[_Append]) -> None:
-        """Give every event of ``batch`` its place, make them durable by one sync, and hand them back."""
-        if not batch:
-            return
-        ts = timestamp(self._clock.unix_us())
-        elapsed_us = self._clock.monotonic_us() - self._started_us
-        lines = [line for item in batch if (line := self._place(item, ts, elapsed_us)) is not None]
-        if lines:
-            self._ledger.append(b"".join(lines))
-            if self._due_us is None:
-                self._due_us = self._clock.monotonic_us() + CHECKPOINT_US
-        self._call(self._hand_back, batch)
-
-    def _place(self, item: _Append, ts: str, elapsed_us: int) -> bytes | None:
-        try:
-            item.entry, line, proof = self._chain.extend(
-                item.draft, ts=ts, elapsed_us=elapsed_us, entropy=os.urandom, watch=item.watch
-            )
-        except FormatError as error:
-            item.error = error
-            return None
-        if proof is not None:
-            self._watched[proof.index] = proof
-        return line
-
-    def _checkpoint_if_due(self) -> None:
-        if self._due_us is None:
-            return
-        if self._chain.size - self._noted >= CHECKPOINT_EVENTS or self._clock.monotonic_us() >= self._due_us:
-            self._checkpoint()
-
-    def _checkpoint(self) -> None:
-        self._compare(whole=False)
-        size = self._chain.size
-        if size > self._noted:
-            note = checkpoint.sign(self.run.name, size, self._chain.root(), self._key)
-            self._notes.append(note)
-            self._note, self._noted = note, size
-        self._due_us = None
-
-    def _position(self) -> Position:
-        self._checkpoint()
-        chain = self._chain
-        proofs = {
-            seq: Proof(seq, chain.size, tuple(node.hex() for node in chain.frontier.proof(builder)))
-            for seq, builder in self._watched.items()
-        }
-        return Position(chain.size, chain.head, chain.root().hex(), chain.elapsed_us, self._note.decode(), proofs)
-
-    def _compare(self, *, whole: bool) -> None:
-        """Record every difference that was not there before as a violation: once each, whatever becomes of it."""
-        for file in (self._ledger, self._notes):
-            found = file.content_difference() if whole else file.difference()
-            difference = f"{file.name} {found}"
-            if found is None or difference in self.differences:
-                continue
-            self.differences.append(difference)
-            violation = PolicyViolation(rule="evidence", reason=difference)
-            self._commit([_Append(draft(violation), self._unawaited(), False)])
-
-    def _unawaited(self) -> asyncio.Future[Entry]:
-        return asyncio.Future(loop=self._loop)
+    def _committed(self, committed: Committed) -> None:
+        self._call(self._hand_back, committed)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more

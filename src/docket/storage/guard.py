@@ -1,0 +1,180 @@
+"""The evidence guard: what could not be written, what that means for the run, and when the ledger is full.
+
+Invariants: nothing is lost without being counted; after a failed sync nothing is ever written again (``final``); after
+a failed write the next thing written tells of the gap. Owns no file: the writer tells it what happened.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from docket.control.decision import Refused
+from docket.errors import LedgerWriteError
+from docket.ledger.codec import Draft
+from docket.ledger.events import CapExceeded, LedgerGap
+from docket.primitives.canonical import JsonObject
+from docket.primitives.money import ZERO, Usd
+from docket.receipt.model import Evidence
+
+WriteFailure = Literal["continue", "refuse", "stop"]
+"""``[resilience] on_write_failure``: go on and disclose; forward no model call meanwhile; stop the run."""
+RETRY_SECONDS = 1
+"""When a call refused for want of space may come again: its own denial is the next attempt to write."""
+RESERVE = 256 * 1024
+"""Bytes of the ledger's ceiling kept for the end of a run: cap events, ends of processes, ``session.end``, whose
+totals hold at most 257 lines of models. A ceiling too small for it keeps a quarter."""
+CALL_ROOM = 4096
+"""Bytes kept for the end event of each open call."""
+_ESSENTIAL = frozenset(
+    {
+        "session.start",
+        "session.end",
+        "policy.applied",
+        "policy.violation",
+        "cap.exceeded",
+        "model.response",
+        "model.error",
+        "proc.spawn",
+        "proc.exit",
+        "proc.orphan",
+        "x-docket.ledger-gap",
+    }
+)
+"""Events that may use the reserve: without them totals, ``session.end`` and receipt could not agree."""
+
+
+class EventLostError(LedgerWriteError):
+    """An event could not be recorded, and so the call it stands for is not forwarded (``refuse``)."""
+
+    code = "event-lost"
+
+    def __init__(self, message: str, refused: Refused) -> None:
+        super().__init__(message)
+        self.refused = refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ceilings:
+    """What the policy grants a ledger: bytes and events, None for no limit."""
+
+    max_bytes: int | None = None
+    max_events: int | None = None
+
+    @property
+    def reserve(self) -> int:
+        return min(RESERVE, (self.max_bytes or 0) // 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """How the record of a run is at this moment."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    writable: bool = True
+    final: bool = False
+    """Whether a sync failed, so that nothing will ever be written again."""
+
+
+class Guard:
+    """Counts what a run's ledger lost. Used from one thread."""
+
+    def __init__(self, mode: WriteFailure, ceilings: Ceilings | None = None) -> None:
+        self.mode = mode
+        self.final = False
+        self._ceilings = ceilings or Ceilings()
+        self._pending: Counter[str] = Counter()
+        self._tokens = 0
+        self._cost = ZERO
+        self._unwritten = 0
+        self._failures = 0
+        self._first: int | None = None
+        self._notes_missing = False
+
+    @property
+    def gap(self) -> LedgerGap | None:
+        """The event that tells of what was lost and of no gap event yet, if anything was."""
+        if not self._pending:
+            return None
+        lost: JsonObject = {
+            "count": self._pending.total(),
+            "types": dict(sorted(self._pending.items())),
+            "tokens": self._tokens,
+            "cost_usd": str(self._cost),
+        }
+        return LedgerGap(lost=lost)
+
+    def disclosed(self) -> None:
+        """The gap event is durable."""
+        self._pending.clear()
+        self._tokens, self._cost = 0, ZERO
+
+    def failed(self, *, final: bool) -> None:
+        """A write failed, or (``final``) a sync."""
+        self._failures += 1
+        self.final = self.final or final
+
+    def lost(self, drafts: Iterable[Draft], seq: int) -> None:
+        """``drafts`` were not written; the first of them would have had ``seq``."""
+        for draft in drafts:
+            if self._first is None:
+                self._first = seq
+            self._pending[draft.type] += 1
+            self._unwritten += 1
+            tokens, cost = _usage_of(draft)
+            self._tokens += tokens
+            self._cost += cost
+
+    def noted(self, *, written: bool) -> None:
+        """Whether the last checkpoint that was due could be written."""
+        self._notes_missing = not written
+
+    def fits(self, draft: Draft, weight: int, used: int) -> bool:
+        """Whether an event of ``weight`` bytes may follow ``used`` ones under the byte ceiling."""
+        limit = self._ceilings.max_bytes
+        if limit is None:
+            return True
+        return used + weight <= (limit if draft.type in _ESSENTIAL else limit - self._ceilings.reserve)
+
+    def condition(self, differences: bool) -> Condition:
+        """The state of the record, ``differences`` saying whether another hand was found in it."""
+        evidence = Evidence(
+            ledger_complete=not (self._unwritten or self.final or self._notes_missing),
+            intact=not differences,
+            unwritten_events=self._unwritten,
+            write_failures=self._failures,
+            first_failing_seq=self._first,
+            gaps=dict(sorted(self._pending.items())),
+        )
+        return Condition(evidence=evidence, writable=not (self._pending or self.final), final=self.final)
+
+
+def ceiling_met(ceilings: Ceilings, *, used: int, events: int, open_calls: int) -> CapExceeded | None:
+    """The ceiling that a ledger of ``used`` bytes and ``events`` events has met, the ends of its open calls counted."""
+    if ceilings.max_bytes is not None and used + open_calls * CALL_ROOM > ceilings.max_bytes - ceilings.reserve:
+        return CapExceeded(cap="max_ledger_bytes", limit=str(ceilings.max_bytes), observed=str(used))
+    if ceilings.max_events is not None and events + open_calls >= ceilings.max_events:
+        return CapExceeded(cap="max_events", limit=str(ceilings.max_events), observed=str(events))
+    return None
+
+
+def refusal_of(mode: WriteFailure, condition: Condition, met: CapExceeded | None) -> Refused | None:
+    """Why no model call may be forwarded now, if none may."""
+    if met is not None:
+        message = f"the ledger is full: {met.cap} is {met.limit}"
+        return Refused(code=met.cap, message=message, limit=met.limit, observed=met.observed)
+    if mode != "refuse" or condition.writable:
+        return None
+    if condition.final:
+        return Refused(code="evidence_broken", message="a sync of the ledger failed: this run records nothing more")
+    message = "the ledger cannot be written: its volume may be full"
+    return Refused(code="evidence_broken", message=message, retry_after=RETRY_SECONDS)
+
+
+def _usage_of(draft: Draft) -> tuple[int, Usd]:
+    """Tokens and cost of the bill that ``draft`` carries, if it does."""
+    usage = cast("Mapping[str, list[dict[str, int]]]", draft.data.get("usage") or {})
+    tokens = sum(item["quantity"] for item in usage.get("items", ()) if item.get("per") != 1)
+    return tokens, Usd.parse(str(usage.get("cost_usd", "0")))

@@ -1,0 +1,268 @@
+"""The record of a run, written by one thread: chain, ledger file, checkpoints and guard move together.
+
+Invariants: ``chain`` never holds an entry that is not durable when ``commit`` returns; a checkpoint covers only what is
+synced; nothing is lost without being counted. Knows no event loop and no queue: ``writer`` has those.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from docket.clock import Clock
+from docket.errors import FormatError, LedgerError, LedgerWriteError
+from docket.ledger import checkpoint
+from docket.ledger.chain import MAX_LINE, Chain, Entry, weight_of
+from docket.ledger.codec import Draft, draft
+from docket.ledger.events import Event, PolicyViolation
+from docket.primitives.instant import timestamp
+from docket.primitives.merkle import ProofBuilder
+from docket.primitives.signature import SigningKey
+from docket.receipt.model import Evidence
+from docket.storage.guard import Ceilings, Condition, Guard, WriteFailure
+from docket.storage.ledger_file import LedgerFile, SyncFailedError
+from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
+
+MAX_BATCH = MAX_LINE
+"""Bytes of one batched write: bounds how far back a torn write can reach (recovery table)."""
+CHECKPOINT_EVENTS = 256
+"""A checkpoint is due after this many events ..."""
+CHECKPOINT_US = 2_000_000
+"""... or this long after the first event that none covers, in microseconds (evidence format section 3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """An inclusion proof of one entry (RFC 9162 section 2.1.3); ``hashes`` are hex, the nearest first."""
+
+    index: int
+    size: int
+    hashes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The end of the durable ledger: what a receipt binds."""
+
+    size: int
+    head: str
+    root: str
+    elapsed_us: int
+    note: str
+    """The last checkpoint that is durable: over exactly this size and root unless the evidence is incomplete."""
+    proofs: Mapping[int, Proof]
+    """By ``seq``: of every watched entry, in the tree of this size."""
+    evidence: Evidence
+    """How whole the record is."""
+
+
+@dataclass(slots=True)
+class Item:
+    """An event on its way: it gets an ``entry``, or was ``lost``, or has an ``error`` of its own."""
+
+    draft: Draft
+    watch: bool = False
+    entry: Entry | None = None
+    lost: bool = False
+    error: LedgerError | FormatError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of one batch, in the order of the ledger; and the state of the record after it."""
+
+    items: list[Item]
+    condition: Condition
+    used: int
+    """Bytes of the ledger."""
+    took_us: int
+
+
+class Record:
+    """One run's ledger and checkpoints, open for writing."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        ledger: LedgerFile,
+        notes: LedgerFile,
+        *,
+        key: SigningKey,
+        clock: Clock,
+        mode: WriteFailure,
+        ceilings: Ceilings,
+        chain: Chain,
+        watched: Mapping[int, ProofBuilder],
+        committed: Callable[[Committed], None],
+    ) -> None:
+        """Go on behind ``chain``; ``committed`` is told of every batch, in order."""
+        self.chain = chain
+        self.differences: list[str] = []
+        """How the files were found to differ from what was written, each once; each is in the ledger too."""
+        self.due_us: int | None = None
+        """When the next checkpoint is due, on the monotonic clock; None while every event is covered."""
+        self._run = run
+        self._ledger = ledger
+        self._notes = notes
+        self._key = key
+        self._clock = clock
+        self._mode = mode
+        self._guard = Guard(mode, ceilings)
+        self._watched = dict(watched)
+        self._committed = committed
+        self._started_us = clock.monotonic_us() - chain.elapsed_us
+        self._noted = chain.size
+        self._may_fail = chain.size > 0
+        self._note = b""
+
+    def commit(self, batch: list[Item]) -> None:
+        """Give every event of ``batch`` its place and make them durable by one sync.
+
+        At most ``MAX_BATCH`` bytes in all. Raises LedgerWriteError where a failure has to end the run.
+        """
+        if not batch:
+            return
+        began_us = self._clock.monotonic_us()
+        fitting = self._fitting(batch)
+        gap = self._guard.gap
+        told: list[Item] = []
+        if gap is not None and fitting:
+            told = [Item(draft(gap))]
+            if self._write(told, began_us):
+                self._guard.disclosed()
+            else:
+                told = []
+                _lose(fitting)
+                fitting = []
+        if fitting and not self._write(fitting, began_us):
+            _lose(fitting)
+        self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)
+        took_us = self._clock.monotonic_us() - began_us
+        self._committed(Committed([*told, *batch], self.condition(), self._ledger.size, took_us))
+
+    def checkpoint_if_due(self) -> None:
+        """Sign what is durable if that is due."""
+        if self.due_us is None:
+            return
+        if self.chain.size - self._noted >= CHECKPOINT_EVENTS or self._clock.monotonic_us() >= self.due_us:
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Sign what is durable. Raises LedgerWriteError where a failure has to end the run."""
+        self.compare(whole=False)
+        self.due_us = None
+        size = self.chain.size
+        if size <= self._noted or self._notes.failed:
+            return
+        note = checkpoint.sign(self._run.name, size, self.chain.root(), self._key)
+        try:
+            self._notes.append(note)
+        except LedgerWriteError as error:
+            if self._mode == "stop" or not self._note:
+                raise
+            self._guard.failed(final=isinstance(error, SyncFailedError))
+            self.due_us = self._clock.monotonic_us() + CHECKPOINT_US
+        else:
+            self._note, self._noted = note, size
+        self._guard.noted(written=self._noted == size)
+        self._committed(Committed([], self.condition(), self._ledger.size, 0))
+
+    def position(self) -> Position:
+        """The end of what is durable, after a checkpoint over it."""
+        self.checkpoint()
+        chain = self.chain
+        proofs = {
+            seq: Proof(seq, chain.size, tuple(node.hex() for node in chain.frontier.proof(builder)))
+            for seq, builder in self._watched.items()
+        }
+        return Position(
+            size=chain.size,
+            head=chain.head,
+            root=chain.root().hex(),
+            elapsed_us=chain.elapsed_us,
+            note=self._note.decode(),
+            proofs=proofs,
+            evidence=self.condition().evidence,
+        )
+
+    def compare(self, *, whole: bool) -> None:
+        """Compare the files with what was written, ``whole`` byte for byte; a new difference is a violation, once."""
+        for file in (self._ledger, self._notes):
+            found = file.content_difference() if whole else file.difference()
+            difference = f"{file.name} {found}"
+            if found is None or difference in self.differences:
+                continue
+            self.differences.append(difference)
+            violation: Event = PolicyViolation(rule="evidence", reason=difference)
+            self.commit([Item(draft(violation))])
+
+    def condition(self) -> Condition:
+        """How the record is."""
+        return self._guard.condition(bool(self.differences))
+
+    def close(self) -> None:
+        self._ledger.close()
+        self._notes.close()
+
+    def _fitting(self, batch: list[Item]) -> list[Item]:
+        """What of ``batch`` fits under the ceiling; the rest is lost."""
+        used = self._ledger.size
+        fitting = []
+        for item in batch:
+            weight = weight_of(item.draft)
+            if self._guard.fits(item.draft, weight, used):
+                used += weight
+                fitting.append(item)
+            else:
+                item.lost = True
+        return fitting
+
+    def _write(self, items: list[Item], now_us: int) -> bool:
+        """Make ``items`` durable; whether that succeeded, the record otherwise being as before."""
+        before, size = self.chain.mark(), self.chain.size
+        try:
+            if self._guard.final:
+                raise SyncFailedError("an earlier sync failed")
+            lines = self._place_all(items, now_us)
+            if lines:
+                self._ledger.append(b"".join(lines))
+        except LedgerWriteError as error:
+            if self._mode == "stop" or not self._may_fail:
+                raise
+            self.chain.reset(before)
+            self._watched = {seq: proof for seq, proof in self._watched.items() if seq < size}
+            if not self._guard.final:
+                self._guard.failed(final=isinstance(error, SyncFailedError))
+            return False
+        self._may_fail = True
+        if lines and self.due_us is None:
+            self.due_us = now_us + CHECKPOINT_US
+        return True
+
+    def _place_all(self, items: list[Item], now_us: int) -> list[bytes]:
+        ts = timestamp(self._clock.unix_us())
+        elapsed_us = now_us - self._started_us
+        return [line for item in items if (line := self._place(item, ts, elapsed_us)) is not None]
+
+    def _place(self, item: Item, ts: str, elapsed_us: int) -> bytes | None:
+        try:
+            item.entry, line, proof = self.chain.extend(
+                item.draft, ts=ts, elapsed_us=elapsed_us, entropy=os.urandom, watch=item.watch
+            )
+        except FormatError as error:
+            item.error = error
+            return None
+        if proof is not None:
+            self._watched[proof.index] = proof
+        return line
+
+
+def create_files(run: RunDirectory) -> tuple[LedgerFile, LedgerFile]:
+    """The new, empty ledger and checkpoints of ``run``. Raises LedgerWriteError where there are such files already."""
+    return LedgerFile.create(run, LEDGER), LedgerFile.create(run, CHECKPOINTS)
+
+
+def _lose(items: list[Item]) -> None:
+    for item in items:
+        item.entry, item.lost = None, item.error is None
