@@ -77,25 +77,23 @@ class Run:
     directory: Path
     stderr: Path
     clock: Clock
-    started_us: int
     status: int | None = None
     evidence: Evidence = field(init=False)
 
     def __post_init__(self) -> None:
         self.evidence = Evidence(self.directory, self.directory / "docket.prom")
 
-    def seconds(self) -> float:
-        """Since docket was started."""
-        return (self.clock.monotonic_us() - self.started_us) / 1e6
-
     def until(self, happened: Callable[[], bool], what: str) -> None:
         """Wait for ``happened``. Raises ProcessError where docket ends or the deadline passes before."""
-        while not happened():
+
+        def looked() -> bool:
+            if happened():
+                return True
             if self.process.poll() is not None and not happened():
                 raise ProcessError(f"docket ended before {what}: {self.stderr.read_text()[-500:]}")
-            if self.seconds() > DEADLINE_SECONDS:
-                raise ProcessError(f"{what} did not happen in {DEADLINE_SECONDS:g} s")
-            threading.Event().wait(LOOK_SECONDS)
+            return False
+
+        wait_for(looked, what, self.clock)
 
     def until_event(self, kind: str, count: int = 1) -> None:
         """Wait until ``count`` events of type ``kind`` are in the ledger."""
@@ -177,13 +175,22 @@ class Lab:
                 [*command, "--", *argv], env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=sink
             )
         self._stack.callback(_end, process)
-        return Run(process, room, stderr, self._clock, self._clock.monotonic_us())
+        return Run(process, room, stderr, self._clock)
 
     def _room(self, name: str) -> Path:
         self._number += 1
         room = self._root / f"{self._number:02d}-{name}"
         room.mkdir(parents=True)
         return room
+
+
+def wait_for(happened: Callable[[], bool], what: str, clock: Clock) -> None:
+    """Look until ``happened``. Raises ProcessError after the deadline."""
+    began_us = clock.monotonic_us()
+    while not happened():
+        if clock.monotonic_us() - began_us > DEADLINE_SECONDS * 1e6:
+            raise ProcessError(f"{what} did not happen in {DEADLINE_SECONDS:g} s")
+        threading.Event().wait(LOOK_SECONDS)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

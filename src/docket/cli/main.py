@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("docket.cli.ls", "List runs."),
     "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
+    "game-day": ("docket.cli.game_day", "Drill this docket on this machine: outages, full disks, killed processes."),
 }
 """Every command: the module that holds ``command``, and its line in ``docket --help``."""
 

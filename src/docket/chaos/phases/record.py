@@ -1,0 +1,99 @@
+"""Drills of the record: a full disk, a failing sync, a ledger at its ceiling, a clock that lies."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from docket.chaos.lab import Lab
+from docket.chaos.phases.always import always
+from docket.chaos.report import PhaseReport
+
+CALLS = 40
+ROOM = 24 * 1024
+WALL_SECONDS = 3
+HOUR_US = 3_600_000_000
+
+
+def disk_full(lab: Lab, report: PhaseReport) -> None:
+    """The ledger's volume fills up in the middle of a run whose policy says continue."""
+    run = lab.run(lab.provider(), faults=f"enospc={ROOM}B", agent={"CALLS": str(CALLS)}).wait()
+    evidence = run.evidence
+    told = evidence.member("ops.evidence.unwritten_events")
+    size = (evidence.directory / "ledger.jsonl").stat().st_size
+    report.check("exit status of the agent", "process", expected=0, observed=run.status)
+    report.check("calls answered", "agent", expected=CALLS, observed=(run.count() or {}).get("ok"))
+    report.check("the ledger is said to be whole", "receipt", expected=False,
+                 observed=evidence.member("ops.evidence.ledger_complete"))  # fmt: skip
+    report.check("unwritten events", "receipt", expected="more than 0", observed=told, ok=_positive(told))
+    report.check(
+        "unwritten events", "metrics", expected=told, observed=evidence.sum_of("docket_unwritten_events_total")
+    )
+    report.check("first missing seq", "receipt", expected=len(evidence.events),
+                 observed=evidence.member("ops.evidence.first_failing_seq"))  # fmt: skip
+    report.check("bytes in the ledger", "disk", expected=f"<= {ROOM}", observed=size, ok=size <= ROOM)
+    report.check("last line is whole", "disk", expected=True,
+                 observed=(evidence.directory / "ledger.jsonl").read_bytes().endswith(b"\n"))  # fmt: skip
+    report.check("docket verify", "receipt", expected="incomplete", observed=evidence.verdict)
+
+
+def sync_failure(lab: Lab, report: PhaseReport) -> None:
+    """A sync fails in the middle of a run: that file is never written again."""
+    run = lab.run(lab.provider(), faults="eio@0.05", seed=3, agent={"CALLS": str(CALLS)}).wait()
+    evidence = run.evidence
+    told = evidence.member("ops.evidence.unwritten_events")
+    report.check("exit status of the agent", "process", expected=0, observed=run.status)
+    report.check("the ledger is said to be whole", "receipt", expected=False,
+                 observed=evidence.member("ops.evidence.ledger_complete"))  # fmt: skip
+    report.check("unwritten events", "receipt", expected="more than 0", observed=told, ok=_positive(told))
+    size = evidence.member("ledger.size")
+    report.check("what the receipt binds is there", "disk", expected=f"at least {size} events",
+                 observed=len(evidence.events), ok=isinstance(size, int) and len(evidence.events) >= size)  # fmt: skip
+    report.check("docket verify", "receipt", expected="incomplete", observed=evidence.verdict)
+
+
+def ledger_pressure(lab: Lab, report: PhaseReport) -> None:
+    """A runaway agent fills a small ledger: the ceiling that was met is named, and the end still fits."""
+    ceiling = 64 * 1024
+    run = lab.run(
+        lab.provider(),
+        policy=f"[resilience]\nmax_ledger_bytes = {ceiling}\n",
+        agent={"MODE": "runaway", "CALLS": "5000"},
+    ).wait()
+    evidence = run.evidence
+    size = (evidence.directory / "ledger.jsonl").stat().st_size
+    report.check("exit status", "process", expected=42, observed=run.status)
+    report.check("ceiling that was met", "receipt", expected="max_ledger_bytes",
+                 observed=evidence.member("session.breach.cap"))  # fmt: skip
+    report.check("bytes in the ledger", "disk", expected=f"<= {ceiling}", observed=size, ok=size <= ceiling)
+    report.check("last event", "ledger", expected="session.end", observed=evidence.events[-1]["type"])
+    always(report, run)
+
+
+def clock(lab: Lab, report: PhaseReport) -> None:
+    """The wall clock jumps back an hour, then stands still; the wall-time cap holds to the monotonic clock."""
+    run = lab.run(
+        lab.provider({"latency_ms": 20, "times": 0}),
+        faults="clock_step=-3600s,clock_freeze=2s",
+        policy=f"[caps]\nmax_wall_seconds = {WALL_SECONDS}\ngrace_seconds = 1\n",
+        agent={"MODE": "runaway", "CALLS": "100000"},
+    ).wait()
+    evidence = run.evidence
+    elapsed = [cast(int, event["elapsed_us"]) for event in evidence.events]
+    breach = [cast(int, e["elapsed_us"]) for e in evidence.events if e["type"] == "cap.exceeded"]
+    steps = [cast(int, step["step_us"]) for step in evidence.of("x-docket.clock-step")]
+    durations = [cast(int, end["duration_us"]) for end in evidence.of("model.response")]
+    report.check("exit status", "process", expected=42, observed=run.status)
+    report.check(
+        "cap that was met", "receipt", expected="max_wall_seconds", observed=evidence.member("session.breach.cap")
+    )
+    report.check("the step is on record", "ledger", expected=f"a step of about {-HOUR_US} us", observed=steps,
+                 ok=any(abs(step + HOUR_US) < 2_000_000 for step in steps))  # fmt: skip
+    report.check("time of the breach", "ledger", expected=f">= {WALL_SECONDS} s", observed=breach,
+                 ok=len(breach) == 1 and breach[0] >= (WALL_SECONDS - 1) * 1_000_000)  # fmt: skip
+    report.check("elapsed time never goes back", "ledger", expected=True, observed=elapsed == sorted(elapsed))
+    report.check("negative durations", "ledger", expected=[], observed=[d for d in durations if d < 0])
+    always(report, run)
+
+
+def _positive(number: object) -> bool:
+    return isinstance(number, int) and number > 0
