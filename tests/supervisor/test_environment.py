@@ -7,19 +7,12 @@ from docket.supervisor.environment import (
     LOOPBACK,
     Route,
     agent_environment,
-    boundary_url,
     changed_names,
     gateway,
     no_proxy,
 )
 
 OPENAI = Route(name="openai", protocol="openai", base_url="http://127.0.0.1:7/r/t/openai/v1")
-
-
-def test_the_child_url_is_the_prefix_and_the_path_of_the_base_url():
-    assert boundary_url(80, "tok", "openai", "https://api.openai.com/v1") == "http://127.0.0.1:80/r/tok/openai/v1"
-    assert boundary_url(80, "tok", "anthropic", "https://api.anthropic.com") == "http://127.0.0.1:80/r/tok/anthropic"
-    assert boundary_url(80, "tok", "a", "https://gw.example/x/v1/") == "http://127.0.0.1:80/r/tok/a/x/v1"
 
 
 def test_base_url_variables_of_the_protocol_point_at_the_boundary():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from docket.boundary.denials import Denials
 from docket.boundary.headers import first, text
@@ -41,7 +41,7 @@ class Admission(Protocol):
 class Recorder(Protocol):
     """Takes events in order."""
 
-    def submit(self, event: Event) -> asyncio.Future[object]:
+    def submit(self, event: Event) -> asyncio.Future[Any]:
         """Take ``event`` now; the future is done when it is on stable storage."""
         ...
 

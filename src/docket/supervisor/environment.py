@@ -7,8 +7,10 @@ which variable real clients read for each protocol; what one agent needs besides
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+
+from docket.policy.model import Policy
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 """Names that a client must never send to a proxy, in every spelling that some client compares with."""
@@ -42,10 +44,13 @@ def gateway(environ: Mapping[str, str], protocol: str) -> tuple[str, str] | None
     return None
 
 
-def boundary_url(port: int, token: str, name: str, base_url: str) -> str:
-    """What the agent gets for an upstream: the per-run prefix, then the path of its ``base_url``."""
-    path = urlsplit(base_url).path.rstrip("/")
-    return f"http://127.0.0.1:{port}/r/{token}/{name}{path}"
+def effective_policy(policy: Policy, environ: Mapping[str, str]) -> Policy:
+    """``policy`` with each built-in upstream at the address that the parent's environment gives for its protocol."""
+    upstreams = []
+    for upstream in policy.upstreams:
+        found = None if upstream.given else gateway(environ, upstream.protocol)
+        upstreams.append(upstream if found is None else replace(upstream, base_url=found[1]))
+    return replace(policy, upstreams=tuple(upstreams))
 
 
 def agent_environment(environ: Mapping[str, str], routes: tuple[Route, ...], docket: str) -> dict[str, str]:

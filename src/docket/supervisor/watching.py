@@ -55,7 +55,7 @@ class Ledger(Protocol):
 
 
 class Watching:
-    """One run's observer. ``phase`` and ``listening`` are set by whoever runs it."""
+    """One run's observer. ``phase`` is set by whoever runs it."""
 
     def __init__(
         self,
@@ -108,7 +108,11 @@ class Watching:
         self._metrics.observe_sync(duration_us)
 
     async def start(self) -> int | None:
-        """Open the second listener where the policy wants one; gives its port. Raises UsageError."""
+        """The boundary listens: open the second listener where the policy wants one; gives its port.
+
+        Raises UsageError.
+        """
+        self.listening = True
         address = self._policy.health.listen
         if address is None:
             return None
