@@ -1,0 +1,131 @@
+"""Probes of the record: what it keeps out, what it says when it cannot be written, and who finds it out when edited."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from docket.chaos.evidence import Evidence, disagreements
+from docket.chaos.probes import scenarios
+from docket.chaos.report import PhaseReport
+from docket.chaos.selftest import Bench, Skip
+from docket.errors import FormatError
+from docket.primitives.canonical import decode_object
+
+VERIFY_SECONDS = 60.0
+CHECKOUT = Path(__file__).parents[4]
+"""The project's checkout, where the other two verifiers stand beside ``src``."""
+
+
+def receipt_complete(bench: Bench, report: PhaseReport) -> None:
+    """The ordinary run left a complete receipt that is signed by its run key."""
+    evidence = bench.of(scenarios.ordinary).evidence
+    report.check("kind", "receipt", expected="complete", observed=evidence.member("kind"))
+    report.check("complete", "receipt", expected=True, observed=evidence.member("ops.evidence.ledger_complete"))
+    report.check("intact", "receipt", expected=True, observed=evidence.member("ops.evidence.intact"))
+    signatures = evidence.member("signatures")
+    report.check("signatures", "receipt", expected=1, observed=len(signatures) if isinstance(signatures, list) else 0)
+
+
+def verifies(bench: Bench, report: PhaseReport) -> None:
+    """``docket verify`` accepts the ordinary run."""
+    report.check("verdict", "disk", expected="verified", observed=bench.of(scenarios.ordinary).evidence.verdict)
+
+
+def other_verifier(
+    tool: str, source: str, command: Callable[[Path], list[str]]
+) -> Callable[[Bench, PhaseReport], None]:
+    """A probe: the verifier at ``source`` in the checkout, run by ``tool``, gives the same verdict."""
+
+    def look(bench: Bench, report: PhaseReport) -> None:
+        path = CHECKOUT / source
+        if not path.exists():
+            raise Skip(f"no {source} beside this installation")
+        if shutil.which(tool) is None:
+            raise Skip(f"{tool} is not installed")
+        run = bench.of(scenarios.ordinary).evidence.directory
+        done = subprocess.run(
+            [*command(path), "--json", str(run)],
+            cwd=path.parent,
+            capture_output=True,
+            check=False,
+            timeout=VERIFY_SECONDS,
+        )
+        try:
+            verdict = decode_object(done.stdout.strip()).get("verdict")
+        except FormatError:
+            verdict = f"exit {done.returncode}: {done.stderr.decode(errors='replace')[-200:]}"
+        report.check("verdict", "disk", expected="verified", observed=verdict)
+
+    return look
+
+
+def edit_found(bench: Bench, report: PhaseReport) -> None:
+    """One changed byte in a copy of the ledger fails its verification."""
+    copy = bench.root / "edited"
+    shutil.copytree(bench.of(scenarios.ordinary).evidence.directory, copy)
+    ledger = copy / "ledger.jsonl"
+    data = bytearray(ledger.read_bytes())
+    data[len(data) // 2] ^= 0x01
+    ledger.write_bytes(data)
+    report.check(
+        "verdict of the edited copy", "disk", expected="failed", observed=Evidence(copy, copy / "none").verdict
+    )
+
+
+def secrets_kept_out(bench: Bench, report: PhaseReport) -> None:
+    """A credential given as header and argument is in no file of the run and in no output."""
+    run = bench.of(scenarios.ordinary)
+    needle = scenarios.SECRET.encode()
+    files = [path for path in run.evidence.directory.rglob("*") if path.is_file()]
+    leaks = [path.name for path in [*files, run.stderr, run.evidence.metrics_file] if needle in path.read_bytes()]
+    report.check("files with the credential", "disk", expected=[], observed=leaks)
+
+
+def metrics_agree(bench: Bench, report: PhaseReport) -> None:
+    """The last metrics and the ledger tell the same story."""
+    report.check("differences", "metrics", expected=[], observed=disagreements(bench.of(scenarios.ordinary).evidence))
+
+
+def memory_hidden(bench: Bench, report: PhaseReport) -> None:
+    """The run key's memory was hidden from other processes of the user."""
+    said = str(bench.of(scenarios.ordinary).evidence.member("enforcement.memory"))
+    report.check("docket's memory", "receipt", expected="hidden", observed=said, ok=said.startswith("hidden"))
+
+
+def full_disk_disclosed(bench: Bench, report: PhaseReport) -> None:
+    """On a full disk the run goes on, and the receipt says what is missing."""
+    evidence = bench.of(scenarios.full_disk).evidence
+    complete = evidence.member("ops.evidence.ledger_complete")
+    report.check("complete", "receipt", expected=False, observed=complete)
+    report.check("verdict", "disk", expected="incomplete", observed=evidence.verdict)
+
+
+def failed_sync_stops(bench: Bench, report: PhaseReport) -> None:
+    """A failed sync under "stop" ends the run with 125; nothing wrong verifies."""
+    run = bench.of(scenarios.failing_sync)
+    report.check("exit status", "process", expected=125, observed=run.status)
+    verdict = run.evidence.verdict
+    report.check("verdict", "disk", expected="not verified", observed=verdict, ok=verdict != "verified")
+
+
+def ceiling_named(bench: Bench, report: PhaseReport) -> None:
+    """A full ledger stops the run with 42 and is named as the reason."""
+    run = bench.of(scenarios.full_ledger)
+    report.check("exit status", "process", expected=42, observed=run.status)
+    breach = run.evidence.member("session.breach.cap")
+    report.check("reason", "receipt", expected="max_events", observed=breach)
+    report.check("verdict", "disk", expected="verified", observed=run.evidence.verdict)
+
+
+def clock_step_recorded(bench: Bench, report: PhaseReport) -> None:
+    """A step of the wall clock is recorded, and no duration follows it."""
+    evidence = bench.of(scenarios.clock_step).evidence
+    steps = len(evidence.of("x-docket.clock-step"))
+    report.check("clock steps", "ledger", expected="at least 1", observed=steps, ok=steps >= 1)
+    elapsed = [int(str(event["elapsed_us"])) for event in evidence.events]
+    report.check(
+        "elapsed time", "ledger", expected="never decreases", observed="as it should", ok=elapsed == sorted(elapsed)
+    )
