@@ -25,13 +25,28 @@ if TYPE_CHECKING:
     "--at", metavar="DATE", help="The day (UTC) whose prices count, for example 2026-01-31; today if left out."
 )
 @click.option("--prices", "file", type=click.Path(path_type=Path), help="A price table instead of the shipped one.")
+@click.option("--from", "source", metavar="PACKAGE", help="With `import`: the source, genai-prices.")
+@click.option("--out", type=click.Path(path_type=Path), help="With `import`: where the table is written.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON document, for scripts.")
-def command(model: str | None, provider: str | None, at: str | None, file: Path | None, as_json: bool) -> int:
-    """Show the prices of MODEL, or what the table holds.
+def command(
+    model: str | None,
+    provider: str | None,
+    at: str | None,
+    file: Path | None,
+    source: str | None,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Show the prices of MODEL, or what the table holds. ``docket prices import`` makes a table.
 
     MODEL is a name as a provider's answer would state it. The rule by which it was found is shown: exact, or after a
     prefix, a version or a date was dropped. Exit status 1 when the table has no price for it.
+
+    ``docket prices import --from genai-prices --out FILE`` writes a table from the installed package of that name, and
+    lists every price that it rounded and everything that it left out.
     """
+    if model == "import":
+        return _import(source, out, at)
     from docket.storage.price_file import read_prices
 
     table = read_prices(file, _day(at))
@@ -66,6 +81,30 @@ def _day(at: str | None) -> str:
         return date.fromisoformat(at).isoformat()
     except ValueError as error:
         raise UsageError(f"--at: {at!r} is no day such as 2026-01-31") from error
+
+
+def _import(source: str | None, out: Path | None, at: str | None) -> int:
+    if source != "genai-prices" or out is None:
+        raise UsageError("import needs --from genai-prices and --out FILE")
+    try:
+        from importlib.metadata import version
+
+        from genai_prices import data
+    except ImportError as error:
+        raise UsageError("genai-prices is not installed", hint="pip install genai-prices") from error
+    from docket.pricing.importing import table_of
+
+    done = table_of(data.providers, version=version("genai-prices"), day=_day(at))
+    try:
+        out.write_bytes(done.document)
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror}") from error
+    for line in done.rounded:
+        output.result(f"rounded   {output.cell(line)}")
+    for line in sorted(set(done.left_out)):
+        output.result(f"left out  {output.cell(line)}")
+    output.remark(f"{out}: {done.models} models, {done.rows} rows, digest {done.digest}")
+    return exit_codes.OK
 
 
 def _models(table: PriceTable, provider: str | None) -> Iterator[ModelPrices]:

@@ -25,6 +25,8 @@ PER_FEE = 1
 MAX_TABLE_BYTES = 32 * 1024 * 1024
 """Largest table read: some twenty times the shipped one."""
 STANDARD = "standard"
+MAX_FOUND = 1024
+"""Names whose resolution is remembered: an agent that invents names must not grow memory."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _DATED_NAME = re.compile(r"-(20\d{2})-?(0[1-9]|1[0-2])-?(0[1-9]|[12]\d|3[01])$")
@@ -91,6 +93,8 @@ class PriceTable:
     _digest: str | None = None
     _read: dict[tuple[str, str], ModelPrices] = field(default_factory=dict)
     _dearest: dict[str, Rates] = field(default_factory=dict)
+    _undated: dict[tuple[str, str], set[str]] | None = None
+    _found: dict[tuple[str, str], Found | None] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, document: bytes, *, at: str, trusted: bool = False) -> PriceTable:
@@ -133,7 +137,14 @@ class PriceTable:
         ``@default``, ``@2026-01-01`` or ``-latest`` is dropped. ``date``: the date at the end is dropped; if other
         dated versions of that model are listed too, the dearest of them counts.
         """
-        name = model.lower()
+        key = (provider, model.lower())
+        if key not in self._found:
+            if len(self._found) >= MAX_FOUND:
+                self._found.clear()
+            self._found[key] = self._resolve(*key)
+        return self._found[key]
+
+    def _resolve(self, provider: str, name: str) -> Found | None:
         for rule, candidate in _spellings(name):
             key = self._names.get((provider, candidate))
             if key is not None:
@@ -207,12 +218,11 @@ class PriceTable:
 
     def _dated(self, provider: str, undated: str) -> list[ModelPrices]:
         """The model ``undated`` itself and every listed dated version of it."""
-        keys = {
-            model
-            for (owner, name), model in self._names.items()
-            if owner == provider and (name == undated or _DATED_NAME.sub("", name) == undated)
-        }
-        return [self._entry((provider, key)) for key in sorted(keys)]
+        if self._undated is None:
+            self._undated = {}
+            for (owner, name), model in self._names.items():
+                self._undated.setdefault((owner, _DATED_NAME.sub("", name)), set()).add(model)
+        return [self._entry((provider, key)) for key in sorted(self._undated.get((provider, undated), ()))]
 
     def _weight(self, prices: ModelPrices) -> tuple[int, int]:
         rates = self.tiers(prices).get(STANDARD, {})
