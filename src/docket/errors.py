@@ -86,8 +86,8 @@ class FormatError(DocketError):
 
     code = "format"
 
-    def __init__(self, message: str, *, where: str | None = None) -> None:
-        super().__init__(f"{where}: {message}" if where else message)
+    def __init__(self, message: str, *, where: str | None = None, hint: str | None = None) -> None:
+        super().__init__(f"{where}: {message}" if where else message, hint=hint)
         self.where = where
 
 

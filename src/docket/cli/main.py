@@ -20,6 +20,8 @@ from docket.errors import DocketError
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("docket.cli.init", "Write a commented docket.toml."),
     "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
+    "verify": ("docket.cli.verify", "Check a run, a receipt or a ledger."),
+    "report": ("docket.cli.report", "Show a receipt."),
     "ls": ("docket.cli.ls", "List runs."),
     "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),

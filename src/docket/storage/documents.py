@@ -1,0 +1,103 @@
+"""From a path to what is to be verified: a run directory, a receipt or a ledger, opened and recognised.
+
+Invariant: only regular files are read, in pieces; in a directory names decide, for a file its first line does.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from docket.errors import FormatError
+from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT
+from docket.verify.case import Documents
+from docket.verify.lines import MAX_LINE
+from docket.verify.receipt_shape import MAX_BYTES
+
+CHUNK = 1 << 18
+"""Bytes read at once: large enough for speed, small beside the memory a verification may take."""
+
+
+def documents_at(path: Path) -> Documents:
+    """The documents at ``path``. Raises FormatError where there is none that could be verified."""
+    if path.is_dir():
+        return _in_directory(path)
+    with _open(path) as file:
+        head = file.read(MAX_LINE)
+        line = head[: head.find(b"\n") + 1] or head + file.read(MAX_BYTES + 1 - len(head))
+    if b'"format":"docket-' in line:
+        return Documents(receipt=_read(path, MAX_BYTES + 1))
+    if b'"prev":"' in line:
+        return Documents(ledger=_chunks(path))
+    raise FormatError(
+        f"{path} is neither a run directory nor a receipt nor a ledger",
+        hint="give .docket/latest, a directory under .docket/runs, a receipt.json or a ledger.jsonl",
+    )
+
+
+def _in_directory(path: Path) -> Documents:
+    receipt = _read(path / RECEIPT, MAX_BYTES + 1) if _exists(path / RECEIPT) else None
+    if not _exists(path / LEDGER):
+        if receipt is None:
+            raise FormatError(
+                f"{path} holds neither {RECEIPT} nor {LEDGER}",
+                hint="docket ls lists runs; .docket/latest is the newest",
+            )
+        return Documents(receipt=receipt)
+    notes = _chunks(path / CHECKPOINTS) if _exists(path / CHECKPOINTS) else iter(())
+    return Documents(receipt=receipt, ledger=_chunks(path / LEDGER), checkpoints=notes)
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _open(path: Path) -> _File:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise FormatError(f"{path} is not a regular file")
+    return _File(path, fd)
+
+
+class _File:
+    """A descriptor whose read errors name the path."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path, self._fd = path, fd
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def read(self, size: int) -> bytes:
+        """Up to ``size`` bytes; fewer only at the end of the file."""
+        parts = []
+        while size > 0:
+            try:
+                part = os.read(self._fd, min(size, CHUNK))
+            except OSError as error:
+                raise FormatError(f"cannot read {self._path}: {error.strerror}") from error
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _read(path: Path, limit: int) -> bytes:
+    with _open(path) as file:
+        return file.read(limit)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with _open(path) as file:
+        while chunk := file.read(CHUNK):
+            yield chunk

@@ -1,0 +1,95 @@
+"""The bill of one call: shape and exact arithmetic (spec section 6). No rounding anywhere."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from docket.verify import decimals
+from docket.verify.form import Object
+from docket.verify.report import Violation
+from docket.verify.shapes import NAME
+
+MAX_QUANTITY = 10**9
+MAX_ITEMS = 64
+SOURCES = ("none", "partial", "reported")
+ROW = ("call", "model", "provider", "seq", "tier", "usage")
+ROW_MEMBERS = frozenset(ROW)
+
+
+def check(usage: Any) -> Decimal | None:
+    """The cost that ``usage`` rightly claims, None if it rightly claims none. Raises Violation where it is wrong."""
+    if type(usage) is not dict:
+        raise Violation("usage: not an object")
+    source = usage.get("source")
+    if type(source) is not str or source not in SOURCES:
+        raise Violation("usage.source: not reported, partial or none")
+    total = _sum(usage.get("items"), "usage.items")
+    if source == "none":
+        if usage["items"]:
+            raise Violation("usage.items: source none has items")
+        total = None
+    _check_cost(usage, total, "usage")
+    if "inconsistent" in usage and usage["inconsistent"] is not True:
+        raise Violation("usage.inconsistent: not true")
+    if "estimate" in usage:
+        _check_estimate(usage["estimate"], source)
+    return total
+
+
+def row_of(event: Object) -> Object:
+    """The row of a metered event: the leaf of the usage tree."""
+    data = event["data"]
+    return {
+        "call": data["call"],
+        "model": data["model"],
+        "provider": data["provider"],
+        "seq": event["seq"],
+        "tier": data["tier"],
+        "usage": data["usage"],
+    }
+
+
+def _check_estimate(estimate: Any, source: str) -> None:
+    if source == "reported":
+        raise Violation("usage.estimate: beside a reported figure")
+    if type(estimate) is not dict or type(estimate.get("method")) is not str:
+        raise Violation("usage.estimate: not an object with a method")
+    _check_cost(estimate, _sum(estimate.get("items"), "usage.estimate.items"), "usage.estimate")
+
+
+def _check_cost(bill: Object, total: Decimal | None, path: str) -> None:
+    cost = bill.get("cost_usd")
+    if total is None:
+        if "cost_usd" in bill:
+            raise Violation(f"{path}.cost_usd: a cost where there is none to sum")
+        return
+    if type(cost) is not str:
+        raise Violation(f"{path}.cost_usd: missing, or not a decimal string")
+    if decimals.amount(cost) != total:
+        raise Violation(f"{path}.cost_usd: {cost} where the items come to {decimals.spell(total)}")
+
+
+def _sum(items: Any, path: str) -> Decimal | None:
+    """The exact cost of ``items``, None where one has no price."""
+    if type(items) is not list or len(items) > MAX_ITEMS:
+        raise Violation(f"{path}: not a list of at most {MAX_ITEMS}")
+    total: Decimal | None = decimals.ZERO
+    for item in items:
+        if type(item) is not dict:
+            raise Violation(f"{path}: an item is not an object")
+        kind, quantity = item.get("kind"), item.get("quantity")
+        if type(kind) is not str or not NAME.fullmatch(kind):
+            raise Violation(f"{path}: an item without a kind")
+        if type(quantity) is not int or not 0 <= quantity <= MAX_QUANTITY:
+            raise Violation(f"{path}: the quantity of {kind} is not a whole number up to 10^9")
+        unit, per = item.get("unit_usd"), item.get("per")
+        if "unit_usd" not in item and "per" not in item:
+            total = None
+            continue
+        if type(unit) is not str or type(per) is not int or per not in (1, 1000000):
+            raise Violation(f"{path}: {kind} has no whole price (unit_usd, and per 1 or 1000000)")
+        cost = decimals.product(decimals.price(unit), quantity, per)
+        if total is not None:
+            total = decimals.add(total, cost)
+    return total
