@@ -212,8 +212,7 @@ def test_a_holder_of_the_run_key_cannot_change_what_the_ledger_fixes() -> None:
         if (
             not BOUND.match(name)
             or ".private." in f".{name}."
-            or (name.startswith("prices.tables.0.")
-            and "digest" not in name)
+            or (name.startswith("prices.tables.0.") and "digest" not in name)
         ):
             continue
         changed = run.unsigned()
