@@ -224,19 +224,33 @@ class Note(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsSnapshot(Fact):
-    """The watched tree was read: ``when`` is before or after. Private: root, uncovered."""
+    """The watched tree was read: ``when`` is before or after.
+
+    ``stored``: the contents too. ``uncovered`` and ``ignored`` count paths that could not be read or were left out by
+    rule. After a run, ``changes`` counts every change by name, ``unlisted`` those without an event of their own, and
+    ``intact`` is false where the record of the tree before the run was changed meanwhile: then nothing is known.
+    Private: root, tree, manifest (digests of the canonical entries and of the file), uncovered, ignored.
+    """
 
     type: ClassVar[str] = "fs.snapshot"
     when: str
     files: int
     bytes: int
-    root_sha256: str
+    entries: int
     stored: bool
+    uncovered: int
+    ignored: int
+    changes: JsonObject | None = None
+    unlisted: int | None = None
+    intact: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FsChange(Fact):
-    """One path changed during the run. Private: path, and digests, modes and kinds before and after."""
+    """One path changed: ``change`` is added, modified, removed, renamed, type or mode.
+
+    Private: path, origin (the old path of what was renamed), before and after (kind, mode, size, digest, target).
+    """
 
     type: ClassVar[str] = "fs.change"
     change: str
@@ -371,15 +385,20 @@ class ClockStep(Fact):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackApplied(Fact):
-    """The tree was restored. Private: the outcome per path."""
+    """The tree was put back after a breach: paths by what became of them. Private: paths, record."""
 
     type: ClassVar[str] = "x-docket.rollback-applied"
-    restored: int
+    done: int
+    already: int
+    left: int
     refused: int
+    failed: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackRefused(Fact):
+    """The tree was not touched: ``reason`` is no-snapshot, survivors, record-changed or error. Private: detail."""
+
     type: ClassVar[str] = "x-docket.rollback-refused"
     reason: str
 
