@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
+    "chaos": ("docket.cli.chaos", "Run an agent while provider, disk or clock misbehave by plan: a drill."),
     "game-day": ("docket.cli.game_day", "Drill this docket on this machine: outages, full disks, killed processes."),
 }
 """Every command: the module that holds ``command``, and its line in ``docket --help``."""

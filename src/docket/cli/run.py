@@ -13,6 +13,7 @@ from docket.errors import UsageError
 
 if TYPE_CHECKING:
     from docket.policy.model import Policy
+    from docket.supervisor.request import RunRequest
 
 POLICY_FILE = Path("docket.toml")
 """Read from the working directory when --policy names no other."""
@@ -83,6 +84,13 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
     Exit status: the agent's own; 42 stopped by a cap; 125 docket failed; 126, 127 COMMAND cannot be started; 128+n
     ended by signal n; 2 wrong call or policy, nothing started.
     """
+    request = request_of(argv, policy, upstreams, **options)
+    supervisor = importlib.import_module("docket.supervisor.run")  # the whole boundary; a wrong flag needs none of it
+    return int(supervisor.run(request))
+
+
+def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> RunRequest:
+    """The run that the options of ``docket run`` ask for. Raises UsageError, PolicyError."""
     from docket.policy.parse import override
     from docket.supervisor.request import RunRequest
 
@@ -93,7 +101,7 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
     cwd: Path = options["cwd"]
     if not cwd.is_dir():
         raise UsageError(f"--cwd: {cwd} is not a directory")
-    request = RunRequest(
+    return RunRequest(
         argv=argv,
         policy=effective,
         docket_dir=options["docket_dir"].absolute(),
@@ -108,8 +116,6 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
         summary_file=options["summary_file"],
         operator_key=options["sign"],
     )
-    supervisor = importlib.import_module("docket.supervisor.run")  # the whole boundary; a wrong flag needs none of it
-    return int(supervisor.run(request))
 
 
 def read_policy(file: Path | None) -> tuple[Path | None, Policy]:
