@@ -12,7 +12,6 @@ from docket.boundary.routes import Route
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
 from docket.boundary.upstream import Limits
-from docket.clock import Clock
 from docket.control.admission import Gate
 from docket.ledger.events import CapExceeded
 from docket.policy.model import Policy
@@ -22,6 +21,7 @@ from docket.receipt.model import Caps
 from docket.storage.blobs import Blobs
 from docket.storage.paths import RunDirectory
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.ports import Ports
 from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.request import RunRequest
 from docket.supervisor.watching import Watching
@@ -36,7 +36,7 @@ class Assembly:
         *,
         docket: str,
         prices: PriceTable,
-        clock: Clock,
+        ports: Ports,
         directory: RunDirectory,
         writer: LedgerWriter,
         recorder: RunRecorder,
@@ -44,7 +44,7 @@ class Assembly:
         on_fatal: Callable[[Exception], None],
     ) -> None:
         """``on_breach`` and ``on_fatal`` are the boundary's."""
-        policy = request.policy
+        policy, clock = request.policy, ports.clock
         self.gate = Gate(policy, prices)
         admission = QueuedAdmission(self.gate, clock)
         self.watching = Watching(
@@ -60,6 +60,7 @@ class Assembly:
             health=self.watching.health,
             budget=self.gate.left,
             blobs=Blobs(directory) if _keeps_bodies(policy) else None,
+            around=ports.around,
         )
 
     def caps(self, policy: Policy) -> Caps:

@@ -15,7 +15,6 @@ from dataclasses import replace
 from signal import Signals
 from typing import cast
 
-from docket.clock import Clock, SystemClock
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
 from docket.host import host
 from docket.ledger.chain import Entry
@@ -49,6 +48,7 @@ from docket.supervisor.announce import Announcer, check_summary_file, figures, s
 from docket.supervisor.assembly import Assembly
 from docket.supervisor.environment import Route, agent_environment, changed_names, effective_policy
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Phase, Stop, exit_status, outcome
+from docket.supervisor.ports import Ports
 from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.request import RunRequest
 from docket.supervisor.seal import TOOL, Keys, host_name, seal, session_start
@@ -59,30 +59,31 @@ DRAIN_SECONDS = 2.0
 """How long calls under way may go on once nobody is left to read their answers."""
 
 
-def run(request: RunRequest, clock: Clock | None = None) -> int:
+def run(request: RunRequest, ports: Ports | None = None) -> int:
     """Supervise one run; gives docket's exit status. Raises DocketError where nothing was started."""
-    clock = clock or SystemClock()
+    ports = ports or Ports()
     check_summary_file(request.summary_file)
     request = replace(request, policy=effective_policy(request.policy, request.environ))
     operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
-    prices = read_prices(request.prices, timestamp(clock.unix_us())[:10])
+    prices = read_prices(request.prices, timestamp(ports.clock.unix_us())[:10])
     guardian = Guardian.start()
     hidden = hide_memory()
     keys = Keys(run=new_run_key(), operator=operator)
-    return asyncio.run(_Run(request, guardian, prices, keys, clock, hidden=hidden).main())
+    return asyncio.run(_Run(request, guardian, prices, keys, ports, hidden=hidden).main())
 
 
 class _Run:
     """The state of one run."""
 
     def __init__(
-        self, request: RunRequest, guardian: Guardian, prices: PriceTable, keys: Keys, clock: Clock, *, hidden: bool
+        self, request: RunRequest, guardian: Guardian, prices: PriceTable, keys: Keys, ports: Ports, *, hidden: bool
     ) -> None:
         self._request = request
         self._guardian = guardian
         self._prices = prices
         self._keys = keys
-        self._clock = clock
+        self._ports = ports
+        self._clock = clock = ports.clock
         self._hidden = hidden
         self._announcer = Announcer(quiet=request.quiet)
         self._secrets = Secrets(request.environ)
@@ -103,7 +104,7 @@ class _Run:
 
     async def main(self) -> int:
         """The whole life of the run; gives docket's exit status."""
-        directory = RunDirectory.create(self._request.docket_dir, self._number)
+        directory = RunDirectory.create(self._request.docket_dir, self._number, self._ports.disk)
         try:
             writer = LedgerWriter.create(directory, key=self._keys.run, clock=self._clock)
             try:
@@ -120,7 +121,7 @@ class _Run:
             self._request,
             docket=self._number,
             prices=self._prices,
-            clock=self._clock,
+            ports=self._ports,
             directory=directory,
             writer=writer,
             recorder=self._recorder,
@@ -129,10 +130,12 @@ class _Run:
         )
         writer.observe(self._totals.add)
         writer.observe(self._parts.watching.observe)
+        writer.observe_syncs(self._parts.watching.observe_sync)
         status = EXIT_DOCKET_FAILED
         try:
             async with asyncio.TaskGroup() as tasks:
                 await self._parts.boundary.start(self._request.port, tasks)
+                self._parts.watching.listening = True
                 await self._parts.watching.start()
                 try:
                     status = await self._supervised(directory, writer, tasks)
@@ -150,6 +153,8 @@ class _Run:
         if start is None:
             raise LedgerWriteError("the start of the run could not be written")
         await self._recorder.append(self._policy_applied())
+        if self._ports.begin is not None:
+            self._ports.begin(self._recorder.submit)
         await writer.checkpoint()
         self._announcer.run_key(self._number, self._keys.run.public)
         with SignalRelay(self._guardian, grace_seconds=self._grace_seconds, on_ending=self._asked_to_end):
