@@ -42,7 +42,7 @@ def agents_count(path: Path) -> JsonObject | None:
 
 def audit(evidence: Evidence, count: JsonObject) -> tuple[Compared, ...]:
     """Both sides' figures: calls sent, answered, refused, failed."""
-    good = [end for end in evidence.of("model.response") if end["status"] == 200]
+    good = [end for end in evidence.of("model.response") if end.get("status") == 200]
     bad = len(evidence.of("model.error")) + len(evidence.of("model.response")) - len(good)
     refused = sum(cast(int, denied["count"]) for denied in evidence.of("model.denied"))
     answered = len(good) + len(evidence.of("model.cache_hit"))

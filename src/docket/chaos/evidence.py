@@ -5,6 +5,7 @@ Owns the comparison of metrics with the ledger, by sums of its own: a receipt mu
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -66,8 +67,8 @@ class Evidence:
         command = [sys.executable, "-m", "docket", "verify", "--json", str(self.directory)]
         done = subprocess.run(command, capture_output=True, check=False, timeout=VERIFY_SECONDS)
         try:
-            return str(decode_object(done.stdout.strip())["verdict"])
-        except (FormatError, KeyError):
+            return str(json.loads(done.stdout)["verdict"])
+        except (ValueError, KeyError):
             return f"exit {done.returncode}"
 
     def of(self, kind: str) -> list[JsonObject]:

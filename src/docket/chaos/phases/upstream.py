@@ -114,7 +114,7 @@ def partition(lab: Lab, report: PhaseReport) -> None:
 def _failed(run: Run) -> list[int]:
     """Numbers of the calls that did not end in a 200."""
     ends: list[JsonObject] = run.evidence.of("model.error") + run.evidence.of("model.response")
-    return sorted(cast(int, end["call"]) for end in ends if end["status"] != 200)
+    return sorted(cast(int, end["call"]) for end in ends if end.get("status") != 200)
 
 
 def _pair(run: Run, *paths: str) -> list[object]:
