@@ -19,6 +19,7 @@ from docket.control.decision import Refused
 from docket.errors import ClientGoneError, UpstreamError
 from docket.ledger.events import Event
 from docket.providers import registry
+from docket.storage.guard import EventLostError
 from kit.boundary import DOCKET, OpenAdmission, run
 
 BODY = b'{"model": "m", "stream": true, "messages": []}'
@@ -51,8 +52,13 @@ class Scene:
         self.ended = False
         self.trailers: tuple[Header, ...] = ()
         self.listener: Callable[[], None] | None = None
+        self.broken: Refused | None = None
+        self.loses: Refused | None = None
 
     # Recorder
+    def refusal(self) -> Refused | None:
+        return self.broken
+
     def submit(self, event: Event) -> asyncio.Future[object]:
         loop = asyncio.get_running_loop()
         done: asyncio.Future[object] = loop.create_future()
@@ -60,7 +66,10 @@ class Scene:
         self.lines.append(f"submitted {event.type} {reason}".strip())
 
         def durable() -> None:
-            if not done.done():
+            if self.loses is not None and event.type == "model.request":
+                self.lines.append(f"lost {event.type}")
+                done.set_exception(EventLostError("no space", self.loses))
+            elif not done.done():
                 self.lines.append(f"durable {event.type}")
                 done.set_result(event)
 
@@ -171,6 +180,22 @@ def test_a_terminal_event_is_released_without_waiting_for_the_end_of_the_body() 
     lines = run(Scene(FIRST, LAST, b": more\n\n", b"").play())
     at = lines.index("durable model.response")
     assert lines[at + 1 : at + 3] == [f"agent sees {LAST[:12]!r}", "agent sees b': more\\n\\n'"]
+
+
+def test_no_call_is_admitted_while_the_record_is_broken() -> None:
+    scene = Scene(FIRST, LAST, b"")
+    scene.broken = Refused(code="evidence_broken", message="no space", retry_after=1)
+    assert run(scene.play()) == ["submitted model.denied", "durable model.denied", "agent sees 429"]
+    assert scene.admission.number == 0
+
+
+def test_a_call_whose_request_is_lost_is_not_sent_and_gives_its_reservation_back() -> None:
+    scene = Scene(FIRST, LAST, b"")
+    scene.loses = Refused(code="evidence_broken", message="a sync failed")
+    lines = ["submitted model.request", "lost model.request", "submitted model.denied", "durable model.denied"]
+    assert run(scene.play()) == [*lines, "agent sees 400"]
+    assert not scene.admission.open
+    assert not scene.admission.ended
 
 
 def test_an_upstream_that_cannot_be_reached_is_a_recorded_502() -> None:

@@ -49,6 +49,9 @@ class OpenAdmission:
         usage = Usage(source=counts.source, items=items, inconsistent=counts.inconsistent)
         return Settlement(usage=usage, model=model, tier="standard")
 
+    def release(self, admitted: Admitted) -> None:
+        self.open.remove(admitted.call)
+
 
 class Record:
     """Takes events in order; each is durable at the next turn of the loop, unless ``gate`` holds it."""
@@ -70,6 +73,9 @@ class Record:
         done: asyncio.Future[object] = loop.create_future()
         loop.call_soon(lambda: done.done() or done.set_result(event))
         return done
+
+    def refusal(self) -> Refused | None:
+        return None
 
     def ends(self) -> list[ModelResponse | ModelError]:
         return [event for event in self.events if isinstance(event, ModelResponse | ModelError)]

@@ -26,6 +26,7 @@ from docket.ledger.events import CapExceeded, Event, ModelError, ModelRequest, M
 from docket.primitives.canonical import Json
 from docket.providers.call import Call, Observation
 from docket.storage.blobs import Blobs
+from docket.storage.guard import EventLostError
 
 
 class Admission(Protocol):
@@ -37,12 +38,23 @@ class Admission(Protocol):
 
     def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement: ...
 
+    def release(self, admitted: Admitted) -> None:
+        """Give back the reservation of a call that was never sent."""
+        ...
+
 
 class Recorder(Protocol):
     """Takes events in order."""
 
     def submit(self, event: Event) -> asyncio.Future[Any]:
-        """Take ``event`` now; the future is done when it is on stable storage."""
+        """Take ``event`` now; the future is done when it is on stable storage.
+
+        It fails with EventLostError where the event is a request that must not be sent because it is not recorded.
+        """
+        ...
+
+    def refusal(self) -> Refused | None:
+        """Why no model call may be forwarded as the record stands, if none may."""
         ...
 
 
@@ -217,19 +229,26 @@ class Exchange:
 
     async def handle(self, request: Request, client: Client, tee: Tee) -> None:
         """Carry one call. Raises ClientGoneError after everything is recorded, LedgerError where it cannot be."""
-        decision = await self._admit(request.call, client)
+        decision = self._recorder.refusal() or await self._admit(request.call, client)
         if isinstance(decision, Refused):
             await self.deny(request.call, decision, client)
             return
         admitted, since = decision, self._clock.monotonic_us()
-        carried, body = Carried(reason="client-gone"), None
+        carried, body, lost = Carried(reason="client-gone"), None, None
         try:
             await self._record(*admitted.events, _requested(request, admitted))
             carried = await carry(self._upstream, request.outgoing, client, tee, self._clock, since)
             if self._blobs is not None and tee.kept:
                 body = await keep(self._blobs, tee.kept, tee.size)
+        except EventLostError as error:
+            lost = error.refused
         finally:
-            settlement, recorded = self._settle(request.call, admitted, carried, tee, since, body)
+            if lost is None:
+                settlement, recorded = self._settle(request.call, admitted, carried, tee, since, body)
+        if lost is not None:
+            self._admission.release(admitted)
+            await self.deny(request.call, lost, client)
+            return
         await recorded
         try:
             await finish(carried, client, request.call.endpoint.family, self._docket)
