@@ -125,21 +125,11 @@ class Record:
             return
         began_us = self._clock.monotonic_us()
         fitting = self._fitting(batch)
-        gap = self._guard.gap
-        told: list[Item] = []
-        if gap is not None and fitting:
-            told = [Item(draft(gap))]
-            if self._write(told, began_us):
-                self._guard.disclosed()
-            else:
-                told = []
-                _lose(fitting)
-                fitting = []
-        if fitting and not self._write(fitting, began_us):
+        if fitting and not (self.tell() and self._write(fitting, began_us)):
             _lose(fitting)
         self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)
         took_us = self._clock.monotonic_us() - began_us
-        self._committed(Committed([*told, *batch], self.condition(), self._ledger.size, took_us))
+        self._committed(Committed(batch, self.condition(), self._ledger.size, took_us))
 
     def checkpoint_if_due(self) -> None:
         """Sign what is durable if that is due."""
@@ -187,7 +177,10 @@ class Record:
         )
 
     def compare(self, *, whole: bool) -> None:
-        """Compare the files with what was written, ``whole`` byte for byte; a new difference is a violation, once."""
+        """Compare the files with what was written; a new difference is a violation, once.
+
+        ``whole``, before a run is sealed: byte for byte, and a pending gap is told of.
+        """
         for file in (self._ledger, self._notes):
             found = file.content_difference() if whole else file.difference()
             difference = f"{file.name} {found}"
@@ -196,6 +189,20 @@ class Record:
             self.differences.append(difference)
             violation: Event = PolicyViolation(rule="evidence", reason=difference)
             self.commit([Item(draft(violation))])
+        if whole:
+            self.tell()
+
+    def tell(self) -> bool:
+        """Write the pending gap event, if there is one; whether what comes next may follow."""
+        gap = self._guard.gap
+        if gap is None:
+            return True
+        items = [Item(draft(gap))]
+        if self._guard.final or not self._write(items, self._clock.monotonic_us()):
+            return False
+        self._guard.disclosed()
+        self._committed(Committed(items, self.condition(), self._ledger.size, 0))
+        return True
 
     def condition(self) -> Condition:
         """How the record is."""

@@ -59,7 +59,7 @@ class Assembly:
             on_fatal=on_fatal,
             health=self.watching.health,
             budget=self.gate.left,
-            blobs=Blobs(directory) if _keeps_bodies(policy) else None,
+            blobs=Blobs(directory, policy.resilience.max_blob_bytes) if _keeps_bodies(policy) else None,
             around=ports.around,
         )
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from docket.control.decision import Refused
 from docket.errors import LedgerError
 from docket.ledger.chain import Entry
 from docket.ledger.events import Event
+from docket.storage.guard import EventLostError
 from docket.storage.writer import LedgerWriter
 
 
@@ -37,8 +39,15 @@ class RunRecorder:
         """As ``submit``; returns when the event is durable."""
         return await self.submit(event)
 
+    def refusal(self) -> Refused | None:
+        """Why no model call may be forwarded as the record stands, if none may."""
+        return self._writer.refusal()
+
     def _look(self, future: asyncio.Future[Entry | None]) -> None:
-        if not future.cancelled() and isinstance(error := future.exception(), LedgerError):
+        if future.cancelled():
+            return
+        error = future.exception()
+        if isinstance(error, LedgerError) and not isinstance(error, EventLostError):
             self._broke(error)
 
     def _broke(self, error: LedgerError) -> None:

@@ -40,6 +40,7 @@ from docket.process.supervision import Guardian
 from docket.receipt import build
 from docket.receipt.model import Run
 from docket.receipt.totals import Totals
+from docket.storage.guard import Ceilings, WriteFailure
 from docket.storage.keys import hide_memory, new_run_key, read_operator_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
 from docket.storage.price_file import read_prices
@@ -106,7 +107,14 @@ class _Run:
         """The whole life of the run; gives docket's exit status."""
         directory = RunDirectory.create(self._request.docket_dir, self._number, self._ports.disk)
         try:
-            writer = LedgerWriter.create(directory, key=self._keys.run, clock=self._clock)
+            resilience = self._request.policy.resilience
+            writer = LedgerWriter.create(
+                directory,
+                key=self._keys.run,
+                clock=self._clock,
+                on_write_failure=cast(WriteFailure, resilience.write_failure),
+                ceilings=Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events),
+            )
             try:
                 return await self._recorded(directory, writer)
             finally:
@@ -277,6 +285,11 @@ class _Run:
         self._announcer.breached(event, kill=kill)
         if kill:
             self._stop_agent(Stop.CAP, event.cap)
+
+    def _full(self, event: CapExceeded) -> None:
+        """The ledger met a ceiling; whatever ``on_breach`` says, an unrecorded run does not go on."""
+        self._announcer.breached(event, kill=True)
+        self._stop_agent(Stop.CAP, event.cap)
 
     async def _watch_wall_time(self) -> None:
         caps = self._request.policy.caps

@@ -82,6 +82,8 @@ async def seal(
     run = replace(run, evidence=replace(writer.condition.evidence, intact=not differences))
     end = await writer.append_watched(build.end_event(run, totals))
     position = await writer.checkpoint()
+    if end is None:
+        run = replace(run, evidence=replace(position.evidence, intact=not differences))
     anchor = Anchor(
         size=position.size,
         root=position.root,
