@@ -85,6 +85,7 @@ def test_never_sooner_than_the_hint(n: int, seed: int, hint: int) -> None:
         ({"DOCKET_AGENT_MODE": "angry"}, "one of bounded, runaway, backoff"),
         ({}, "OPENAI_BASE_URL"),
         ({"OPENAI_BASE_URL": "http://x/v1", "DOCKET_AGENT_CALLS": "many"}, "whole number"),
+        ({"OPENAI_BASE_URL": "http://x/v1", "DOCKET_AGENT_MAX_SLEEP": "1.x"}, "number of seconds"),
     ],
 )
 def test_bad_settings_name_the_variable(environ: dict[str, str], message: str) -> None:

@@ -63,7 +63,7 @@ class Settings:
             mode=found,
             calls=_number(environ, "DOCKET_AGENT_CALLS", 1_000_000 if found == "runaway" else 3),
             seed=_number(environ, "DOCKET_AGENT_SEED", 0),
-            max_sleep_seconds=_number(environ, "DOCKET_AGENT_MAX_SLEEP", 30),
+            max_sleep_seconds=_seconds(environ, "DOCKET_AGENT_MAX_SLEEP", 30.0),
             model=environ.get("DOCKET_AGENT_MODEL", "gpt-4o-mini"),
             key=environ.get("OPENAI_API_KEY", "sk-none"),
             count_file=environ.get("DOCKET_CHAOS_COUNT"),
@@ -75,6 +75,14 @@ def _number(environ: Mapping[str, str], name: str, default: int) -> int:
     if not text.isdecimal():
         raise ValueError(f"{name} is {text!r}; it is a whole number")
     return int(text)
+
+
+def _seconds(environ: Mapping[str, str], name: str, default: float) -> float:
+    text = environ.get(name, str(default))
+    whole, _, part = text.partition(".")
+    if not whole.isdecimal() or (part and not part.isdecimal()):
+        raise ValueError(f"{name} is {text!r}; it is a number of seconds")
+    return float(text)
 
 
 @dataclass(slots=True)

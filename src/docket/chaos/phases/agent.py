@@ -20,7 +20,7 @@ def rate_limit(lab: Lab, report: PhaseReport) -> None:
     run = lab.run(
         lab.provider(),
         policy=f"[resilience]\nmax_calls_per_second = {RATE}\n",
-        agent={"MODE": "backoff", "CALLS": str(CALLS), "MAX_SLEEP": "1"},
+        agent={"MODE": "backoff", "CALLS": str(CALLS), "MAX_SLEEP": "0.2"},
     ).wait()
     evidence = run.evidence
     refused = sum(cast(int, denied["count"]) for denied in evidence.of("model.denied"))

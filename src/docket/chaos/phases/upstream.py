@@ -13,7 +13,7 @@ from docket.sim.faults import Plan, parse
 CALLS = 12
 SEED = 20
 BREAKER = "[resilience]\nbreaker_threshold = 3\nbreaker_cooldown_seconds = 0.5\nbreaker_max_cooldown_seconds = 1\n"
-PATIENT = {"MODE": "backoff", "CALLS": str(CALLS), "MAX_SLEEP": "1"}
+PATIENT = {"MODE": "backoff", "CALLS": str(CALLS), "MAX_SLEEP": "0.2"}
 
 
 def baseline(lab: Lab, report: PhaseReport) -> None:
