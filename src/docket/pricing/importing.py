@@ -154,8 +154,9 @@ def _starts(model: Any) -> list[date | None]:
 
 
 def _rows(model: Any, start: date | None, where: str, done: Import) -> Iterator[tuple[str, str, Decimal, int]]:
+    """The rows in force from ``start`` on. Of the variants of a tier the first that names a price counts."""
     standard = dict(_base(model, start, where, done))
-    tiers: dict[str, dict[str, Any]] = {STANDARD: standard}
+    changes: dict[str, dict[str, Any]] = {STANDARD: {}}
     for variant in model.price_variants or ():
         if not _active(variant.constraint, start):
             continue
@@ -166,10 +167,10 @@ def _rows(model: Any, start: date | None, where: str, done: Import) -> Iterator[
         if name is None:
             done.left_out.append(f"{where}: variant {dict(when)}")
             continue
-        merged = tiers.setdefault(name, dict(standard))
-        merged.update(_stored(variant.prices))
-    for name, prices in tiers.items():
-        yield from _expanded(name, prices, where, done)
+        first = changes.setdefault(name, {})
+        first.update((key, price) for key, price in _stored(variant.prices) if key not in first)
+    for name, changed in changes.items():
+        yield from _expanded(name, standard | changed, where, done)
 
 
 def _expanded(tier: str, prices: dict[str, Any], where: str, done: Import) -> Iterator[tuple[str, str, Decimal, int]]:
