@@ -50,7 +50,8 @@ def test_at_its_cuts(fixture: Fixture) -> None:
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.name)
 def test_byte_by_byte(fixture: Fixture) -> None:
-    check(fixture, fixture.observe([fixture.body[i : i + 1] for i in range(len(fixture.body))]))
+    body = fixture.body
+    check(fixture, fixture.observe([body[i : i + 1] for i in range(len(body))]))
 
 
 ENDED = [f for f in FIXTURES if f.body.endswith((b"\n\n", b"\r\n\r\n")) and f.expected["terminal"] == "complete"]
