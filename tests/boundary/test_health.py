@@ -16,6 +16,7 @@ from decimal import Decimal
 import pytest
 
 from docket.boundary.health import Health, HealthListener
+from docket.boundary.listening import bind
 from docket.control.readiness import CapUse, Status
 from docket.errors import UsageError
 from docket.telemetry.metrics import Metrics
@@ -36,7 +37,7 @@ def serve(status: Callable[[], Status], ask: Callable[[int], object], host: str 
 
     async def main() -> object:
         listener = HealthListener(Health(status, Metrics(status).render))
-        port = await listener.start(host, 0)
+        port = await listener.start(bind(host, 0, named="--health-listen", hint=""))
         try:
             return await asyncio.to_thread(ask, port)
         finally:
@@ -104,7 +105,7 @@ def test_the_second_listener_serves_nothing_else() -> None:
 def test_an_address_that_is_taken_is_the_operators_error() -> None:
     def ask(port: int) -> None:
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1 port {port}"):
-            asyncio.run(HealthListener(Health(lambda: FINE, Metrics(lambda: FINE).render)).start("127.0.0.1", port))
+            bind("127.0.0.1", port, named="--health-listen", hint="")
 
     serve(lambda: FINE, ask)
 

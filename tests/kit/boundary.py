@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from docket.boundary.listening import LOOPBACK, bind
 from docket.boundary.routes import Route
 from docket.boundary.server import Around, Boundary
 from docket.boundary.settings import Settings
@@ -188,7 +189,7 @@ async def stage(
         around=around,
     )
     async with asyncio.TaskGroup() as tasks:
-        await boundary.start(0, tasks)
+        await boundary.start(bind(LOOPBACK, 0, named="--port", hint=""), tasks)
         try:
             yield Stage(boundary, record, admission, breaches, fatal)
         finally:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from docket.boundary.listening import LOOPBACK, bind
 from docket.control.readiness import BreakerName, CapUse
 from docket.ledger.events import ClockStep
 from docket.policy.model import Policy
@@ -66,13 +67,13 @@ def test_a_step_of_the_wall_clock_is_recorded_once() -> None:
 
 def test_readiness_follows_the_run_and_the_last_metrics_are_left_behind(tmp_path: Path) -> None:
     left = tmp_path / "docket.prom"
-    policy = parse(f"[health]\nlisten = '127.0.0.1:0'\nmetrics_file = '{left}'")
+    policy = parse(f"[health]\nmetrics_file = '{left}'")
 
     async def main() -> None:
         looker = watching(policy, ManualClock(), [])
         assert [r["code"] for r in _reasons(looker)] == ["not_listening"]
-        port = await looker.start()
-        looker.listening, looker.phase = True, Phase.RUNNING
+        port = await looker.start(bind(LOOPBACK, 0, named="--health-listen", hint=""))
+        looker.phase = Phase.RUNNING
         looker.observe(Entry("note"))
         url = f"http://127.0.0.1:{port}/docket/readyz"
         assert b'"ready":true' in await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).read())

@@ -6,13 +6,13 @@ elsewhere reach them while no spending route leaves loopback. A probe calls no u
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from aiohttp import web
 
 from docket.control.readiness import Status, readiness, summary
-from docket.errors import UsageError
 from docket.primitives.canonical import JsonObject, encode
 
 PREFIX = "/docket/"
@@ -67,24 +67,13 @@ class HealthListener:
         self._health = health
         self._runner: web.ServerRunner | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen on ``host``; gives the port, which is chosen where ``port`` is 0.
-
-        Raises UsageError if that cannot be.
-        """
+    async def start(self, listener: socket.socket) -> int:
+        """Serve on ``listener``, which is bound and is this one's from now on; gives its port."""
         server = web.Server(self._handle, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port, backlog=BACKLOG).start()
-        except OSError as error:
-            await runner.cleanup()
-            raise UsageError(
-                f"--health-listen: cannot listen on {host} port {port}: {error.strerror}",
-                hint="choose a free port and an address of this machine, or leave the option out",
-            ) from error
-        self._runner = runner
-        return int(runner.addresses[0][1])
+        self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_SECONDS)
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener, backlog=BACKLOG).start()
+        return int(self._runner.addresses[0][1])
 
     async def close(self) -> None:
         """Stop listening; an answer under way may end."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -79,8 +80,8 @@ class Boundary:
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.port = 0
 
-    async def start(self, port: int, tasks: asyncio.TaskGroup) -> int:
-        """Listen on loopback; gives the port, chosen where ``port`` is 0. Raises UsageError where that cannot be."""
+    async def start(self, listener: socket.socket, tasks: asyncio.TaskGroup) -> int:
+        """Serve on ``listener``, which is bound to loopback and is the boundary's from now on; gives its port."""
         self._tasks = tasks
         self._pace = Pace()
         proxy = ProxyRule(self._settings.environment)
@@ -106,15 +107,7 @@ class Boundary:
             blobs=self._blobs,
         )
         loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(
-                lambda: Connection(self._opened), "127.0.0.1", port, backlog=BACKLOG
-            )
-        except OSError as error:
-            raise UsageError(
-                f"--port: cannot listen on 127.0.0.1 port {port}: {error.strerror}",
-                hint="choose a free port, or leave --port out to take any",
-            ) from error
+        self._server = await loop.create_server(lambda: Connection(self._opened), sock=listener, backlog=BACKLOG)
         self.port = int(self._server.sockets[0].getsockname()[1])
         return self.port
 

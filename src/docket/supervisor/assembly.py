@@ -8,22 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from docket.boundary.admission import QueuedAdmission
-from docket.boundary.routes import Route
 from docket.boundary.server import Boundary
-from docket.boundary.settings import Settings
-from docket.boundary.upstream import Limits
 from docket.control.admission import Gate
 from docket.ledger.events import CapExceeded
 from docket.policy.model import Policy
-from docket.pricing.table import PriceTable
 from docket.primitives.money import Usd
 from docket.receipt.model import Caps
 from docket.storage.blobs import Blobs
 from docket.storage.paths import RunDirectory
 from docket.storage.writer import LedgerWriter
 from docket.supervisor.ports import Ports
+from docket.supervisor.preparation import Preparation
 from docket.supervisor.recorder import RunRecorder
-from docket.supervisor.request import RunRequest
 from docket.supervisor.watching import Watching
 
 
@@ -32,10 +28,9 @@ class Assembly:
 
     def __init__(
         self,
-        request: RunRequest,
+        preparation: Preparation,
         *,
         docket: str,
-        prices: PriceTable,
         ports: Ports,
         directory: RunDirectory,
         writer: LedgerWriter,
@@ -44,14 +39,14 @@ class Assembly:
         on_fatal: Callable[[Exception], None],
     ) -> None:
         """``on_breach`` and ``on_fatal`` are the boundary's."""
-        policy, clock = request.policy, ports.clock
-        self.gate = Gate(policy, prices)
+        policy, clock = preparation.request.policy, ports.clock
+        self.gate = Gate(policy, preparation.prices)
         admission = QueuedAdmission(self.gate, clock)
         self.watching = Watching(
             docket=docket, policy=policy, clock=clock, accounts=self.gate, ledger=writer, record=recorder.submit
         )
         self.boundary = Boundary(
-            _settings(request, docket),
+            preparation.settings(docket),
             admission=admission,
             recorder=recorder,
             clock=clock,
@@ -73,26 +68,6 @@ class Assembly:
             calls_limit=policy.caps.max_model_calls,
             wall_limit_us=policy.caps.max_wall_seconds.us if policy.caps.max_wall_seconds is not None else None,
         )
-
-
-def _settings(request: RunRequest, docket: str) -> Settings:
-    policy = request.policy
-    routes = tuple(
-        Route.of(upstream.name, upstream.base_url, family=upstream.protocol, provider=upstream.vendor)
-        for upstream in policy.upstreams
-    )
-    return Settings(
-        docket=docket,
-        routes=routes,
-        usd_cap=policy.caps.max_usd is not None,
-        limits=Limits(
-            connect=policy.resilience.connect_timeout.us / 1e6, silence=policy.resilience.upstream_timeout.us / 1e6
-        ),
-        environment=request.environ,
-        record_requests=policy.evidence.record_requests,
-        record_responses=policy.evidence.record_responses,
-        max_body_bytes=policy.evidence.max_body_bytes,
-    )
 
 
 def _keeps_bodies(policy: Policy) -> bool:

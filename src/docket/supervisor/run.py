@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from signal import Signals
 from typing import cast
 
@@ -41,15 +40,15 @@ from docket.receipt import build
 from docket.receipt.model import Run
 from docket.receipt.totals import Totals
 from docket.storage.guard import Ceilings, WriteFailure
-from docket.storage.keys import hide_memory, new_run_key, read_operator_key
+from docket.storage.keys import hide_memory, new_run_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
-from docket.storage.price_file import read_prices
 from docket.storage.writer import LedgerWriter
-from docket.supervisor.announce import Announcer, check_summary_file, figures, summary, write_summaries
+from docket.supervisor.announce import Announcer, figures, summary, write_summaries
 from docket.supervisor.assembly import Assembly
-from docket.supervisor.environment import Route, agent_environment, changed_names, effective_policy
+from docket.supervisor.environment import Route, agent_environment, changed_names
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Phase, Stop, exit_status, outcome
 from docket.supervisor.ports import Ports
+from docket.supervisor.preparation import Preparation, prepare
 from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.request import RunRequest
 from docket.supervisor.seal import TOOL, Keys, host_name, seal, session_start
@@ -63,25 +62,21 @@ DRAIN_SECONDS = 2.0
 def run(request: RunRequest, ports: Ports | None = None) -> int:
     """Supervise one run; gives docket's exit status. Raises DocketError where nothing was started."""
     ports = ports or Ports()
-    check_summary_file(request.summary_file)
-    request = replace(request, policy=effective_policy(request.policy, request.environ))
-    operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
-    prices = read_prices(request.prices, timestamp(ports.clock.unix_us())[:10])
+    preparation = prepare(request, ports.clock)
     guardian = Guardian.start()
     hidden = hide_memory()
-    keys = Keys(run=new_run_key(), operator=operator)
-    return asyncio.run(_Run(request, guardian, prices, keys, ports, hidden=hidden).main())
+    keys = Keys(run=new_run_key(), operator=preparation.operator)
+    return asyncio.run(_Run(preparation, guardian, keys, ports, hidden=hidden).main())
 
 
 class _Run:
     """The state of one run."""
 
-    def __init__(
-        self, request: RunRequest, guardian: Guardian, prices: PriceTable, keys: Keys, ports: Ports, *, hidden: bool
-    ) -> None:
-        self._request = request
+    def __init__(self, preparation: Preparation, guardian: Guardian, keys: Keys, ports: Ports, *, hidden: bool) -> None:
+        self._preparation = preparation
+        self._request = request = preparation.request
+        self._prices = preparation.prices
         self._guardian = guardian
-        self._prices = prices
         self._keys = keys
         self._ports = ports
         self._clock = clock = ports.clock
@@ -126,9 +121,8 @@ class _Run:
     async def _recorded(self, directory: RunDirectory, writer: LedgerWriter) -> int:
         self._recorder = RunRecorder(writer, self._evidence_broke)
         self._parts = Assembly(
-            self._request,
+            self._preparation,
             docket=self._number,
-            prices=self._prices,
             ports=self._ports,
             directory=directory,
             writer=writer,
@@ -142,9 +136,8 @@ class _Run:
         status = EXIT_DOCKET_FAILED
         try:
             async with asyncio.TaskGroup() as tasks:
-                await self._parts.boundary.start(self._request.port, tasks)
-                self._parts.watching.listening = True
-                await self._parts.watching.start()
+                await self._parts.boundary.start(self._preparation.listener, tasks)
+                await self._parts.watching.start(self._preparation.health_listener)
                 try:
                     status = await self._supervised(directory, writer, tasks)
                 finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -107,18 +108,13 @@ class Watching:
         """Take the time of one sync of the ledger, in microseconds."""
         self._metrics.observe_sync(duration_us)
 
-    async def start(self) -> int | None:
-        """The boundary listens: open the second listener where the policy wants one; gives its port.
-
-        Raises UsageError.
-        """
+    async def start(self, listener: socket.socket | None) -> int | None:
+        """The boundary listens: serve on the second listener where there is one; gives its port."""
         self.listening = True
-        address = self._policy.health.listen
-        if address is None:
+        if listener is None:
             return None
-        host, _, port = address.rpartition(":")
         self._listener = HealthListener(self.health)
-        return await self._listener.start(host.strip("[]"), int(port))
+        return await self._listener.start(listener)
 
     async def watch(self) -> None:
         """Look at the clock every second until cancelled."""

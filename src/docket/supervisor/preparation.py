@@ -1,0 +1,80 @@
+"""Everything that can be wrong with an operator's call, found out before a run has left any trace.
+
+Invariant: after ``prepare`` nothing of the call can fail any more but the machine itself; before it nothing was made.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass, replace
+
+from docket.boundary.listening import LOOPBACK, bind
+from docket.boundary.routes import Route
+from docket.boundary.settings import Settings
+from docket.boundary.upstream import Limits
+from docket.clock import Clock
+from docket.pricing.table import PriceTable
+from docket.primitives.instant import timestamp
+from docket.primitives.signature import SigningKey
+from docket.storage.keys import read_operator_key
+from docket.storage.price_file import read_prices
+from docket.supervisor.announce import check_summary_file
+from docket.supervisor.environment import effective_policy
+from docket.supervisor.request import RunRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preparation:
+    """A call that is right: its policy is the effective one, its sockets are bound."""
+
+    request: RunRequest
+    prices: PriceTable
+    operator: SigningKey | None
+    routes: tuple[Route, ...]
+    listener: socket.socket
+    health_listener: socket.socket | None
+
+    def settings(self, docket: str) -> Settings:
+        """What the boundary of the run ``docket`` is told."""
+        policy = self.request.policy
+        return Settings(
+            docket=docket,
+            routes=self.routes,
+            usd_cap=policy.caps.max_usd is not None,
+            limits=Limits(
+                connect=policy.resilience.connect_timeout.us / 1e6, silence=policy.resilience.upstream_timeout.us / 1e6
+            ),
+            environment=self.request.environ,
+            record_requests=policy.evidence.record_requests,
+            record_responses=policy.evidence.record_responses,
+            max_body_bytes=policy.evidence.max_body_bytes,
+        )
+
+
+def prepare(request: RunRequest, clock: Clock) -> Preparation:
+    """Check ``request`` and take what it needs. Raises UsageError, PolicyError; nothing is left behind then."""
+    check_summary_file(request.summary_file)
+    policy = effective_policy(request.policy, request.environ)
+    operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
+    prices = read_prices(request.prices, timestamp(clock.unix_us())[:10])
+    routes = tuple(
+        Route.of(upstream.name, upstream.base_url, family=upstream.protocol, provider=upstream.vendor)
+        for upstream in policy.upstreams
+    )
+    listener = bind(LOOPBACK, request.port, named="--port", hint="choose a free port, or leave --port out to take any")
+    return Preparation(
+        request=replace(request, policy=policy),
+        prices=prices,
+        operator=operator,
+        routes=routes,
+        listener=listener,
+        health_listener=_health_listener(policy.health.listen),
+    )
+
+
+def _health_listener(address: str | None) -> socket.socket | None:
+    if address is None:
+        return None
+    host, _, port = address.rpartition(":")
+    hint = "choose a free port and an address of this machine, or leave the option out"
+    return bind(host.strip("[]"), int(port), named="--health-listen", hint=hint)
