@@ -34,7 +34,7 @@ class Evidence:
     metrics_file: Path
 
     @cached_property
-    def events(self) -> list[JsonObject]:
+    def lines(self) -> list[JsonObject]:
         """Every whole line of the ledger."""
         found = []
         for line in (self.directory / LEDGER).read_bytes().splitlines():
@@ -43,6 +43,12 @@ class Evidence:
             except FormatError:
                 break
         return found
+
+    @cached_property
+    def events(self) -> list[JsonObject]:
+        """The events that the receipt binds, or all of them; after a failed sync lines may stand beyond it."""
+        bound = self.member("ledger.size")
+        return self.lines[:bound] if isinstance(bound, int) else self.lines
 
     @cached_property
     def receipt(self) -> JsonObject | None:

@@ -133,6 +133,7 @@ class _Run:
         writer.observe(self._totals.add)
         writer.observe(self._parts.watching.observe)
         writer.observe_syncs(self._parts.watching.observe_sync)
+        writer.when_full(self._full)
         status = EXIT_DOCKET_FAILED
         try:
             async with asyncio.TaskGroup() as tasks:
