@@ -1,0 +1,178 @@
+"""The record when the disk refuses: a really full volume, and failing system calls, under a whole installed run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kit.installed import Installed, Provider, environment
+
+CALLS = 8
+AGENT = """
+call() { curl -s -o /dev/null -H 'content-type: application/json' -d '{"model":"gpt-4o","messages":[]}' \
+  "$OPENAI_BASE_URL/chat/completions"; }
+call; call
+dd if=/dev/zero of=ballast bs=1k count=4096 2>/dev/null
+for n in 1 2 3 4; do call; done
+rm ballast
+call; call
+"""
+"""Two calls, four while the volume is full, two after it."""
+NORMAL = ["session.start", "policy.applied", "proc.spawn", "proc.exit", "session.end"]
+"""The events of a run whose agent does nothing."""
+
+strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+
+
+@pytest.fixture
+def volume(installed: Installed) -> Iterator[Installed]:
+    """An installation whose working directory is a small volume."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting a tmpfs needs root")
+    directory = installed.directory / "volume"
+    directory.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(directory)]
+    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no tmpfs here: {mounted.stderr.strip()}")
+    yield Installed(installed.python, installed.docket, directory)
+    subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+def filled(volume: Installed, upstream: Provider, mode: str) -> tuple[int, Counter[str], Counter[str]]:
+    """A run on a volume that is full for a while: its status, what was recorded and what was told to be lost."""
+    (volume.directory / "docket.toml").write_text(f'[resilience]\non_write_failure = "{mode}"\n')
+    done = volume.run("run", *upstream.flags, "--", "sh", "-c", AGENT)
+    events = volume.events()
+    lost: Counter[str] = Counter()
+    for event in events:
+        if event["type"] == "x-docket.ledger-gap":
+            lost.update(event["data"]["lost"]["types"])
+    return done.status, Counter(event["type"] for event in events), lost
+
+
+def test_continue_goes_on_and_tells_exactly_what_is_missing(
+    volume: Installed, provider: Callable[..., Provider]
+) -> None:
+    upstream = provider()
+    status, recorded, lost = filled(volume, upstream, "continue")
+    assert status == 0
+    assert lost["model.request"] > 0
+    assert recorded["model.request"] + lost["model.request"] == CALLS == len(upstream.report()["requests"])
+    assert recorded["model.response"] + lost["model.response"] == CALLS
+    evidence = volume.receipt()["ops"]["evidence"]
+    assert (evidence["ledger_complete"], evidence["gaps"]) == (False, {})
+    assert evidence["unwritten_events"] == lost.total()
+    assert (volume.verdict()["verdict"], volume.verdict()["exit"]) == ("incomplete", 3)
+
+
+def test_refuse_forwards_no_call_that_is_not_recorded(volume: Installed, provider: Callable[..., Provider]) -> None:
+    upstream = provider()
+    status, recorded, lost = filled(volume, upstream, "refuse")
+    assert status == 0
+    assert recorded["model.request"] == len(upstream.report()["requests"])
+    assert recorded["model.request"] < CALLS
+    assert lost["model.request"] + lost["model.denied"] > 0
+    assert (volume.verdict()["verdict"], volume.verdict()["exit"]) == ("incomplete", 3)
+
+
+def test_stop_ends_the_run_with_125_and_leaves_a_readable_prefix(
+    volume: Installed, provider: Callable[..., Provider]
+) -> None:
+    upstream = provider()
+    status, recorded, _ = filled(volume, upstream, "stop")
+    assert status == 125
+    assert recorded["model.request"] == len(upstream.report()["requests"]) < CALLS
+    assert not (volume.latest / "receipt.json").exists()
+    assert volume.verdict()["verdict"] == "unfinished"
+
+
+def test_a_full_ledger_stops_the_run_with_42_and_room_for_its_end(
+    installed: Installed, provider: Callable[..., Provider]
+) -> None:
+    (installed.directory / "docket.toml").write_text("[resilience]\nmax_ledger_bytes = 65536\n")
+    agent = AGENT.splitlines()
+    script = "\n".join([*agent[:3], "while true; do call; done"])
+    done = installed.run("run", *provider().flags, "--", "sh", "-c", script)
+    assert done.status == 42, done.err
+    assert installed.receipt()["session"]["breach"]["cap"] == "max_ledger_bytes"
+    assert (installed.latest / "ledger.jsonl").stat().st_size <= 65536
+    assert installed.receipt()["ops"]["evidence"]["ledger_complete"]
+    assert installed.verdict()["verdict"] == "verified"
+
+
+def injected(installed: Installed, call: str, errno: str, when: int) -> tuple[bool, int, str]:
+    """A run whose ``when``-th system call of a kind fails once: whether it came to that, status, errors."""
+    log = installed.directory / "strace.log"
+    inject = f"inject={call}:error={errno}:when={when}"
+    argv = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={call}", "-e", inject]
+    done = subprocess.run(
+        [*argv, str(installed.docket), "run", "--", "true"],
+        cwd=installed.directory,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    return "INJECTED" in log.read_text(), done.returncode, done.stderr
+
+
+def check_injected(installed: Installed, call: str, errno: str, when: int) -> bool:
+    """Whatever fails, nothing wrong verifies and the numbers said are exact; whether anything failed."""
+    shutil.rmtree(installed.directory / ".docket", ignore_errors=True)
+    struck, status, err = injected(installed, call, errno, when)
+    place = f"{call} {errno} {when}: {err}"
+    runs = list((installed.directory / ".docket" / "runs").glob("*"))
+    if not runs or not (runs[0] / "ledger.jsonl").exists():
+        assert status == 2 or status == 125, place
+        return struck
+    verdict = installed.run("verify", "--json", str(runs[0]))
+    answer: dict[str, Any] = json.loads(verdict.out) if verdict.out else {}
+    if not (runs[0] / "receipt.json").exists():
+        assert status == 125, place
+        assert answer.get("verdict") in ("unfinished", "unsealed", "unreadable"), place
+        return struck
+    evidence = json.loads((runs[0] / "receipt.json").read_text())["ops"]["evidence"]
+    size = json.loads((runs[0] / "receipt.json").read_text())["ledger"]["size"]
+    lines = (runs[0] / "ledger.jsonl").read_text().splitlines()[:size]
+    types = Counter(json.loads(line)["type"] for line in lines)
+    told = types.pop("x-docket.ledger-gap", 0)
+    assert types.total() + evidence["unwritten_events"] == len(NORMAL), place
+    assert answer["verdict"] == ("verified" if evidence["ledger_complete"] else "incomplete"), place
+    assert told <= 1, place
+    return struck
+
+
+@strace
+@pytest.mark.parametrize(
+    ("call", "errno", "when"),
+    [("pwrite64", "ENOSPC", 4), ("pwrite64", "EIO", 3), ("fdatasync", "EIO", 4), ("fdatasync", "EIO", 2)],
+)
+def test_a_system_call_that_fails_once_is_disclosed_exactly(
+    installed: Installed, call: str, errno: str, when: int
+) -> None:
+    assert check_injected(installed, call, errno, when)
+
+
+@strace
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("call", "errno"),
+    [("pwrite64", "ENOSPC"), ("pwrite64", "EDQUOT"), ("fdatasync", "EIO"), ("fsync", "EIO"), ("renameat", "EIO")],
+)
+def test_each_system_call_of_a_run_failing_once_is_disclosed_exactly(
+    installed: Installed, call: str, errno: str
+) -> None:
+    when = 1
+    while check_injected(installed, call, errno, when):
+        when += 1
+    assert when > 1
