@@ -91,6 +91,12 @@ class FormatError(DocketError):
         self.where = where
 
 
+class SnapshotError(DocketError):
+    """The files of a run cannot be read or kept as asked."""
+
+    code = "snapshot"
+
+
 class ProcessError(DocketError):
     """The agent could not be started or supervised."""
 

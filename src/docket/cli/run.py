@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 POLICY_FILE = Path("docket.toml")
 """Read from the working directory when --policy names no other."""
+MAX_SIZE = 2**50
+"""A petabyte: beyond any disk that a run has to itself."""
 FLAGS: dict[str, str] = {
     "max_usd": "caps.max_usd",
     "max_tokens": "caps.max_tokens",
@@ -64,6 +66,21 @@ FLAGS: dict[str, str] = {
     "--health-listen", metavar="ADDR:PORT", help="Serve health and metrics, and nothing else, on this address too."
 )
 @click.option("--metrics-file", metavar="PATH", help="Write the last metrics to this file when the run ends.")
+@click.option(
+    "--snapshot",
+    is_flag=True,
+    help="Keep the files of the working directory, so that `docket restore` can undo the run.",
+)
+@click.option(
+    "--snapshot-max-bytes",
+    metavar="SIZE",
+    default="2GiB",
+    show_default=True,
+    help="Refuse the run where there is more to keep.",
+)
+@click.option(
+    "--rollback-on-breach", is_flag=True, help="Restore the files when a cap was reached; implies --snapshot."
+)
 @click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
 @click.option("--summary-file", type=click.Path(path_type=Path), help="Write a summary in Markdown to this file.")
 @click.option(
@@ -115,7 +132,19 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
         quiet=options["quiet"],
         summary_file=options["summary_file"],
         operator_key=options["sign"],
+        snapshot=options["snapshot"] or options["rollback_on_breach"],
+        snapshot_max_bytes=_size("--snapshot-max-bytes", options["snapshot_max_bytes"]),
+        rollback_on_breach=options["rollback_on_breach"],
     )
+
+
+def _size(flag: str, text: str) -> int:
+    from docket.policy.kinds import Size
+
+    try:
+        return Size(1, MAX_SIZE).read_text(int(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from error
 
 
 def read_policy(file: Path | None) -> tuple[Path | None, Policy]:

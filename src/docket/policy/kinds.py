@@ -304,6 +304,23 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class Paths:
+    """A list of paths below a directory."""
+
+    expects: str = 'a list of relative paths without .., such as ["src", "docs"]'
+
+    def read(self, value: object) -> tuple[str, ...]:
+        paths = tuple(path.rstrip("/") or "/" for path in Texts().read(value))
+        for path in paths:
+            if path != "." and any(part in ("", ".", "..") for part in path.split("/")):
+                raise _refuse(path, self.expects)
+        return paths
+
+    def read_text(self, text: str) -> tuple[str, ...]:
+        return self.read([entry.strip() for entry in text.split(",") if entry.strip()])
+
+
+@dataclass(frozen=True)
 class Url:
     """An http or https base URL, without query and fragment."""
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from docket.policy.keys import key
-from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Seconds, Size, Text, Texts, Url
+from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Paths, Seconds, Size, Text, Texts, Url
 from docket.policy.resilience import Health, Resilience
 from docket.primitives.instant import Duration
 from docket.primitives.money import Usd
@@ -144,6 +144,35 @@ class Evidence:
     max_body_bytes: int = key(Size(1, MAX_BODY_BYTES), "A longer body is not kept; its digest is.", default=16 * 2**20)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """Which files are watched: digests before and after the run, changes by name in the record.
+
+    Patterns are those of .gitignore, relative to the agent's working directory.
+    """
+
+    watch: tuple[str, ...] = key(
+        Paths(), "Paths below the working directory; an empty list watches nothing.", default=(".",), private=True
+    )
+    ignore: tuple[str, ...] = key(
+        Texts(),
+        "Patterns of what is left out, of snapshots and restores too.",
+        default=(),
+        private=True,
+        example='["data/", "*.sqlite"]',
+    )
+    deny_write: tuple[str, ...] = key(
+        Texts(),
+        "Patterns of what the agent must not change: watched whatever ignores it, and a change is a policy violation.",
+        default=(),
+        private=True,
+        example='[".env", ".github/"]',
+    )
+    gitignore: bool = key(
+        Flag(), "Leave out what .gitignore files left out when the run began; --snapshot keeps it all.", default=True
+    )
+
+
 BUILT_IN_UPSTREAMS = (
     Upstream(name="openai", given=False, base_url="https://api.openai.com/v1", protocol="openai"),
     Upstream(name="anthropic", given=False, base_url="https://api.anthropic.com", protocol="anthropic"),
@@ -163,6 +192,7 @@ class Policy:
     models: Models = field(default_factory=Models)
     upstreams: tuple[Upstream, ...] = BUILT_IN_UPSTREAMS
     evidence: Evidence = field(default_factory=Evidence)
+    files: Files = field(default_factory=Files)
     resilience: Resilience = field(default_factory=Resilience)
     health: Health = field(default_factory=Health)
 
@@ -181,6 +211,7 @@ TABLES: dict[str, tuple[str, type]] = {
     "caps": ("caps", Caps),
     "models": ("models", Models),
     "evidence": ("evidence", Evidence),
+    "files": ("files", Files),
     "resilience": ("resilience", Resilience),
     "health": ("health", Health),
 }

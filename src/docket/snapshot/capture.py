@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
-from docket.errors import DocketError
+from docket.errors import SnapshotError
 from docket.snapshot.content import Digester
 from docket.snapshot.manifest import (
     MAX_DEPTH,
@@ -39,7 +39,7 @@ from docket.snapshot.manifest import (
     seen_of,
     to_line,
 )
-from docket.snapshot.scope import MAX_GITIGNORE, Ignores, Scope, Take
+from docket.snapshot.scope import Ignores, Scope, Take, read_gitignore
 
 RACY_NS = 2_000_000_000
 """A time this close before the walk may hide a later change: two seconds is the coarsest tick that a filesystem of
@@ -65,13 +65,13 @@ Progress = Callable[[int, int], None]
 """Told the number of entries and bytes so far, now and then."""
 
 
-class CaptureStopped(DocketError):
+class CaptureStopped(SnapshotError):
     """The walk was told to stop."""
 
     code = "capture-stopped"
 
 
-class TreeTooLarge(DocketError):
+class TreeTooLarge(SnapshotError):
     """The tree is beyond a limit; nothing was started."""
 
     code = "tree-too-large"
@@ -196,7 +196,7 @@ class Walk:
         self,
         tree: Tree,
         scope: Scope,
-        digester: Digester,
+        digester: Digester | None,
         out: BinaryIO,
         *,
         taken_ns: int,
@@ -208,7 +208,8 @@ class Walk:
     ) -> None:
         """``out`` receives the manifest; ``taken_ns`` is the filesystem's own time now.
 
-        ``stored``: the digester keeps contents, at most ``max_bytes`` of them.
+        ``stored``: the digester keeps contents, at most ``max_bytes`` of them. Without a digester files are weighed
+        and not read, and none is named.
         """
         root = os.fstat(tree.fd)
         self._tree, self._scope, self._digester, self._out = tree, scope, digester, out
@@ -315,6 +316,8 @@ class Walk:
     def _file(self, fd: int, name: str, path: str, status: os.stat_result, batch: _Batch | None) -> _Batch | None:
         if self._header.stored:
             self._weigh(path, status)
+        if self._digester is None:
+            return batch
         if (line := self._unchanged(path, status)) is not None:
             self._reused += 1
             self._bytes += status.st_size
@@ -372,6 +375,7 @@ class Walk:
 
     def _read(self, directory: int, files: list[_Found]) -> list[Entry]:
         try:
+            assert self._digester is not None
             return [read_file(directory, found, self._digester, self._stop) for found in files]
         finally:
             os.close(directory)
@@ -493,19 +497,3 @@ def read_file(directory: int, found: _Found, digester: Digester, stop: threading
         gap=gap,
         seen=seen_of(found.status),
     )
-
-
-def read_gitignore(directory: int) -> str | None:
-    """The text of the .gitignore in ``directory``, or None; a link is not followed, as git does not either."""
-    try:
-        fd = os.open(".gitignore", _OPEN_FILE, dir_fd=directory)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        return os.fsdecode(os.read(fd, MAX_GITIGNORE))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)

@@ -64,10 +64,12 @@ def parse(line: str) -> Rule | None:
 class Patterns:
     """A list of rules, of which the last one that matches decides."""
 
-    __slots__ = ("_any", "_rules")
+    __slots__ = ("_any", "_rules", "sound")
 
     def __init__(self, lines: Iterable[str]) -> None:
         rules = [rule for rule in (parse(line) for line in lines) if rule is not None][:MAX_PATTERNS]
+        self.sound = bool(rules) and all(rule.expression != _NEVER for rule in rules)
+        """Whether every line is a pattern that can match."""
         self._rules = [(re.compile(rule.expression, re.DOTALL), rule) for rule in reversed(rules)]
         self._any = re.compile("|".join(f"(?:{rule.expression})" for rule in rules) or _NEVER, re.DOTALL)
 

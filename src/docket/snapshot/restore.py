@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from docket import __version__
-from docket.errors import DocketError, FormatError
+from docket.errors import FormatError, SnapshotError
 from docket.primitives.canonical import Json, JsonObject, decode_object, encode
 from docket.primitives.instant import timestamp
 from docket.snapshot.apply import Apply, Directory, Result, directories_of
@@ -25,6 +25,7 @@ from docket.snapshot.directory import SnapshotDirectory
 from docket.snapshot.manifest import ROOT, Entry, check_path, entry_to_json, parent_of, text_from_json, text_to_json
 from docket.snapshot.plan import Step, Terms, make
 from docket.snapshot.record import Changed, Taken, read_changes, read_taken
+from docket.snapshot.watch import FileWatch
 from docket.storage.durable import DIRECTORY_MODE, replace, sync_filesystem
 from docket.storage.paths import RESTORES, RunDirectory
 
@@ -34,7 +35,7 @@ MAX_RESTORES = 9999
 """Restores of one run that are recorded: four digits of a name."""
 
 
-class RootError(DocketError):
+class RootError(SnapshotError):
     """The directory that the record names is not there, or nobody but the record says that it is the right one."""
 
     code = "restore-root"
@@ -157,6 +158,21 @@ def opened(run: RunDirectory, request: Request) -> Iterator[tuple[Restore, Plan]
             os.close(root)
     finally:
         directory.close()
+
+
+def roll_back(run: RunDirectory, watch: FileWatch, unix_us: int) -> tuple[list[Result], str | None]:
+    """Undo a run that has just ended, from what its watch holds: what became of each path, the name of the record.
+
+    Raises FormatError, OSError: then nothing was changed.
+    """
+    times: dict[str, tuple[Entry, Entry]] = {}
+    changed = Changed(header=watch.header, found=watch.differences(times), recorded_end=True, times=times)
+    request = Request()
+    restore = Restore(run, watch.directory, ConfinedTree(watch.root), watch.header.root)
+    plan = restore.plan(changed, request)
+    if not plan.steps:
+        return [], None
+    return restore.apply(plan, request, unix_us)
 
 
 def _left_out(before: Taken, after: Taken | None) -> tuple[tuple[str, str], ...]:

@@ -6,7 +6,10 @@ hides nothing, and a ``deny_write`` path is watched whatever ignores it.
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -18,10 +21,50 @@ GIT_RULES = ("**/.git/*", "!**/.git", "!**/.git/hooks", "!**/.git/hooks/**", "!*
 its configuration run programs and stay watched."""
 MAX_GITIGNORE = 1 << 20
 """Bytes of a .gitignore that are read."""
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _GIT = Patterns(GIT_RULES)
 
 ReadText = Callable[[], "str | None"]
 """Reads the .gitignore of the directory at hand; None where there is none."""
+
+
+def rules_above(root: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The .gitignore files between ``root`` and the top of the repository that holds it, nearest first.
+
+    Each with the path of ``root`` below it; none where ``root`` is in no repository, or is its top.
+    """
+    found: list[tuple[str, tuple[str, ...]]] = []
+    below, directory = "", root
+    while not os.path.lexists(os.path.join(directory, ".git")):
+        above, name = os.path.split(directory)
+        if above == directory:
+            return ()
+        below = f"{name}/{below}" if below else name
+        directory = above
+        with suppress(OSError):
+            fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                if text := read_gitignore(fd):
+                    found.append((below, tuple(text.split("\n"))))
+            finally:
+                os.close(fd)
+    return tuple(found)
+
+
+def read_gitignore(directory: int) -> str | None:
+    """The text of the .gitignore in ``directory``, or None; a link is not followed, as git does not either."""
+    try:
+        fd = os.open(".gitignore", _OPEN, dir_fd=directory)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        return os.fsdecode(os.read(fd, MAX_GITIGNORE))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
 
 
 class Take(Enum):

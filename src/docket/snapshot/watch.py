@@ -10,7 +10,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,7 +21,7 @@ from docket.snapshot.capture import OPEN_DIRECTORY, Capture, Earlier, Progress, 
 from docket.snapshot.changes import Change, Difference, differences, name, pair_renames
 from docket.snapshot.content import HashOnly
 from docket.snapshot.directory import AFTER, BEFORE, SnapshotDirectory
-from docket.snapshot.manifest import Entry, Reader, entry_to_json, text_to_json
+from docket.snapshot.manifest import Entry, Header, Reader, entry_to_json, text_to_json
 from docket.snapshot.scope import Scope
 from docket.storage.paths import RunDirectory
 
@@ -42,14 +42,6 @@ class Watched:
     scope: Scope
     stored: bool = False
     max_bytes: int | None = None
-
-
-@dataclass
-class _State:
-    before: Capture
-    after: Capture | None = None
-    intact: bool = True
-    times: dict[str, tuple[Entry, Entry]] = field(default_factory=dict)
 
 
 class FileWatch:
@@ -77,6 +69,11 @@ class FileWatch:
     def stop(self) -> None:
         """Let a walk that is under way raise CaptureStopped, from any thread."""
         self._stop.set()
+
+    def stop_unless_done(self) -> None:
+        """As ``stop``, where ``before`` has not come to its end."""
+        if self._before is None:
+            self.stop()
 
     def before(self) -> FsSnapshot:
         """Read the tree, keep its contents where asked, and make the record of it durable.
@@ -117,11 +114,27 @@ class FileWatch:
             for manifest in (BEFORE, AFTER):
                 self._directory.remove(manifest)
 
-    def differences(self) -> list[Difference]:
-        """Every path that differs between the two manifests."""
+    def differences(self, times: dict[str, tuple[Entry, Entry]] | None = None) -> list[Difference]:
+        """Every path that differs between the two manifests; ``times`` as for ``changes.differences``."""
+        with self.directory.read(BEFORE) as old, self.directory.read(AFTER) as new:
+            return list(differences(Reader(old), Reader(new), times))
+
+    @property
+    def directory(self) -> SnapshotDirectory:
+        """The manifests and contents, once ``before`` has begun."""
         assert self._directory is not None
-        with self._directory.read(BEFORE) as old, self._directory.read(AFTER) as new:
-            return list(differences(Reader(old), Reader(new)))
+        return self._directory
+
+    @property
+    def header(self) -> Header:
+        """Which tree was read, once ``before`` is done."""
+        assert self._before is not None
+        return self._before.header
+
+    @property
+    def root(self) -> int:
+        """Descriptor of the tree's root, as it was opened before the run."""
+        return self._root
 
     def close(self) -> None:
         """Let go of the descriptors."""
@@ -158,6 +171,18 @@ class FileWatch:
     def _is_guarded(self, difference: Difference) -> bool:
         sides = (difference.before, difference.after)
         return any(side is not None and self._watched.scope.guarded(side.path, side.kind == "dir") for side in sides)
+
+
+def weigh(watched: Watched) -> None:
+    """Raise TreeTooLarge where the files to be kept are more than ``max_bytes``: a ``stat`` each, nothing is read."""
+    path = os.path.realpath(watched.cwd)
+    root = os.open(path, OPEN_DIRECTORY)
+    try:
+        tree = Tree(fd=root, path=path, own=own_below(path, watched.docket_dir), own_id=None)
+        with open(os.devnull, "wb") as out:
+            Walk(tree, watched.scope, None, out, taken_ns=0, stored=True, max_bytes=watched.max_bytes).run()
+    finally:
+        os.close(root)
 
 
 def own_below(root: str, docket_dir: Path) -> str | None:

@@ -8,6 +8,9 @@ from pathlib import Path
 
 from docket.policy.model import Policy
 
+MAX_SNAPSHOT_BYTES = 2 * 2**30
+"""Bytes that a snapshot keeps at most unless told otherwise: a source tree, and not somebody's home directory."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
@@ -30,5 +33,10 @@ class RunRequest:
     """Of the boundary on loopback; 0 takes any free one."""
     quiet: bool = False
     summary_file: Path | None = None
+    snapshot: bool = False
+    """Keep the contents of the agent's files before it starts, so that they can be restored."""
+    snapshot_max_bytes: int = MAX_SNAPSHOT_BYTES
+    rollback_on_breach: bool = False
+    """Restore the files when a cap was reached; ``snapshot`` goes with it."""
     operator_key: Path | None = None
     """Private operator key: endorses the run key and signs the receipt."""
