@@ -46,6 +46,7 @@ class Activity:
         self.forwarded: dict[str, int] = {}
         self.changes: dict[str, int] = {}
         self.first_changes: list[Json] = []
+        self.uncovered: list[Json] = []
         self.unauthorized = 0
         self.survivors: list[int] = []
         self.lost: dict[str, int] = {}
@@ -82,6 +83,8 @@ class Activity:
                 self._add_gap(data["lost"])
             case "fs.change":
                 self._add_change(entry)
+            case "fs.snapshot":
+                self._add_uncovered(entry)
             case _:
                 pass
 
@@ -95,9 +98,10 @@ class Activity:
         return self.types.get(kind, 0)
 
     def files(self) -> tuple[JsonObject, dict[str, Json]]:
-        """Public counts of changed files by kind of change, and the private list of the first ones."""
+        """Counts by kind of change; privately the first changed paths, and what was not covered."""
         public: JsonObject = {"changes": dict(self.changes), "snapshots": self.of("fs.snapshot")}
-        return public, {"first": self.first_changes} if self.first_changes else {}
+        lists: dict[str, Json] = {"first": self.first_changes, "uncovered": self.uncovered}
+        return public, {name: value for name, value in lists.items() if value}
 
     def network(self) -> JsonObject:
         """Requests that are no model call, by class; refused connections."""
@@ -133,6 +137,12 @@ class Activity:
         path = (entry.private or {}).get("path")
         if isinstance(path, dict) and "value" in path and len(self.first_changes) < MAX_NAMED:
             self.first_changes.append({"change": change, "path": path["value"]})
+
+    def _add_uncovered(self, entry: Recorded) -> None:
+        listed = (entry.private or {}).get("uncovered")
+        items = listed.get("value") if isinstance(listed, dict) else None
+        if isinstance(items, list):
+            self.uncovered.extend(items[: MAX_NAMED - len(self.uncovered)])
 
 
 def _int(value: Json) -> int:

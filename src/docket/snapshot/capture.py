@@ -21,7 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import BinaryIO, NamedTuple
 
-from docket.errors import SnapshotError
+from docket.errors import SnapshotError, UsageError
 from docket.snapshot.content import Digester
 from docket.snapshot.manifest import (
     MAX_DEPTH,
@@ -71,7 +71,7 @@ class CaptureStopped(SnapshotError):
     code = "capture-stopped"
 
 
-class TreeTooLarge(SnapshotError):
+class TreeTooLarge(UsageError):
     """The tree is beyond a limit; nothing was started."""
 
     code = "tree-too-large"

@@ -12,11 +12,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from docket.clock import Clock
-from docket.errors import DocketError, PolicyError, SnapshotError
+from docket.errors import DocketError, PolicyError, UsageError
 from docket.ledger.events import Event, FsSnapshot, RollbackApplied, RollbackRefused
 from docket.policy.model import Files
 from docket.primitives.canonical import Json
 from docket.snapshot.capture import Progress
+from docket.snapshot.directory import discard
 from docket.snapshot.gitignore import Patterns
 from docket.snapshot.manifest import text_to_json
 from docket.snapshot.restore import roll_back
@@ -60,10 +61,11 @@ def _scope(files: Files, request: RunRequest) -> Scope:
     return Scope(watch=files.watch, ignore=files.ignore, deny_write=files.deny_write, gitignore=gitignore, above=above)
 
 
-def check_budget(request: RunRequest) -> None:
-    """Raise SnapshotError where a snapshot would keep more than it may: before anything is made."""
+def check(request: RunRequest) -> None:
+    """Raise UsageError for a pattern that is none, or a snapshot beyond its budget: before anything is made."""
+    rules = watched(request)
     if request.snapshot:
-        weigh(watched(request))
+        weigh(rules)
 
 
 class RunFiles:
@@ -83,11 +85,16 @@ class RunFiles:
         return tuple(self._limits)
 
     async def before(self) -> FsSnapshot:
-        """Read the tree before the agent starts. Raises SnapshotError: then nothing is started."""
+        """Read the tree before the agent starts. Raises UsageError: then nothing is started."""
         try:
             event = await asyncio.to_thread(self._watch.before)
-        except OSError as error:
-            raise SnapshotError(f"the files cannot be kept: {error.strerror}") from error
+        except (DocketError, OSError) as error:
+            discard(self._run)
+            if isinstance(error, OSError):
+                raise UsageError(
+                    f"the files cannot be read and kept: {_reason(error)}", hint="run without --snapshot, or make room"
+                ) from error
+            raise
         finally:
             self._watch.stop_unless_done()
         self._say_of(event)

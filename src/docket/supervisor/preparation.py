@@ -20,6 +20,7 @@ from docket.storage.keys import read_operator_key
 from docket.storage.price_file import read_prices
 from docket.supervisor.announce import check_summary_file
 from docket.supervisor.environment import effective_policy
+from docket.supervisor.files import check as check_files
 from docket.supervisor.request import RunRequest
 
 
@@ -61,6 +62,7 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         Route.of(upstream.name, upstream.base_url, family=upstream.protocol, provider=upstream.vendor)
         for upstream in policy.upstreams
     )
+    check_files(replace(request, policy=policy))
     listener = bind(LOOPBACK, request.port, named="--port", hint="choose a free port, or leave --port out to take any")
     return Preparation(
         request=replace(request, policy=policy),

@@ -46,6 +46,7 @@ from docket.storage.writer import LedgerWriter
 from docket.supervisor.announce import Announcer, figures, summary, write_summaries
 from docket.supervisor.assembly import Assembly
 from docket.supervisor.environment import Route, agent_environment, changed_names
+from docket.supervisor.files import RunFiles
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Phase, Stop, exit_status, outcome
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation, prepare
@@ -90,6 +91,7 @@ class _Run:
         self._stop: Stop | None = None
         self._exit: JsonObject = {}
         self._guardian_lost = False
+        self._may_live = False
 
     def _enter(self, phase: Phase) -> None:
         self._parts.watching.phase = phase
@@ -102,21 +104,30 @@ class _Run:
         """The whole life of the run; gives docket's exit status."""
         directory = RunDirectory.create(self._request.docket_dir, self._number, self._ports.disk)
         try:
-            resilience = self._request.policy.resilience
-            writer = LedgerWriter.create(
-                directory,
-                key=self._keys.run,
-                clock=self._clock,
-                on_write_failure=cast(WriteFailure, resilience.write_failure),
-                ceilings=Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events),
-            )
+            self._files = RunFiles(self._request, directory, self._announcer, self._clock)
             try:
-                return await self._recorded(directory, writer)
+                self._files_before = await self._files.before()
+                self._started_us = self._clock.monotonic_us()
+                return await self._opened(directory)
             finally:
-                await writer.close()
+                self._files.close()
         finally:
             directory.close()
             await self._guardian.close()
+
+    async def _opened(self, directory: RunDirectory) -> int:
+        resilience = self._request.policy.resilience
+        writer = LedgerWriter.create(
+            directory,
+            key=self._keys.run,
+            clock=self._clock,
+            on_write_failure=cast(WriteFailure, resilience.write_failure),
+            ceilings=Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events),
+        )
+        try:
+            return await self._recorded(directory, writer)
+        finally:
+            await writer.close()
 
     async def _recorded(self, directory: RunDirectory, writer: LedgerWriter) -> int:
         self._recorder = RunRecorder(writer, self._evidence_broke)
@@ -155,6 +166,7 @@ class _Run:
         if start is None:
             raise LedgerWriteError("the start of the run could not be written")
         await self._recorder.append(self._policy_applied())
+        await self._recorder.append(self._files_before)
         if self._ports.begin is not None:
             self._ports.begin(self._recorder.submit)
         await writer.checkpoint()
@@ -170,6 +182,7 @@ class _Run:
                 await self._reap()
                 await boundary.drain(DRAIN_SECONDS)
                 await boundary.close()
+                await self._look_at_files()
             finally:
                 for watch in watches:
                     watch.cancel()
@@ -243,6 +256,7 @@ class _Run:
         reaped = await self._guardian.reap(self._grace_seconds)
         self._enter(Phase.REAPED)
         self._guardian_lost = reaped.guardian_lost
+        self._may_live = reaped.guardian_lost or bool(reaped.survivors)
         for orphan in reaped.orphans:
             command = self._secrets.redact(orphan.command)
             self._note(ProcOrphan(pid=orphan.pid, ended=orphan.ended, private={"command": command}))
@@ -250,6 +264,13 @@ class _Run:
             self._note(Note(private={"text": f"{reaped.unnamed} further processes outlived the agent"}))
         for survivor in reaped.survivors:
             self._announcer.problem(f"process {survivor.pid} did not end within 10 s of SIGKILL")
+
+    async def _look_at_files(self) -> None:
+        """Record what changed in the files; a record that is broken says so when the run is sealed."""
+        if self._recorder.broken is None:
+            with suppress(LedgerError):
+                breached = self._totals.activity.breach is not None
+                await self._files.after(self._recorder.submit, breached=breached, alive=self._may_live)
 
     # ── reasons to stop ──
 
@@ -364,7 +385,7 @@ class _Run:
         }
 
     def _limits(self) -> tuple[str, ...]:
-        said = list(host().limits)
+        said = [*host().limits, *self._files.limits]
         if not self._totals.requests and not self._totals.denied:
             said.append("No model call crossed the boundary: whatever the agent spent went around it.")
             self._announcer.problem("no model call crossed the boundary: is the agent pointed at docket?")
