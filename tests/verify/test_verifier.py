@@ -48,6 +48,10 @@ def test_a_whole_run_verifies_and_no_check_is_left_unsaid() -> None:
     assert report.verdict == "verified"
     assert [finding.check for finding in report.findings] == [check for check, _ in CHECKS]
     assert {finding.check for finding in report.findings if finding.status == "skip"} == {
+        "proof.form",
+        "proof.event",
+        "proof.inclusion",
+        "proof.checkpoint",
         "pin.run_key",
         "pin.root",
         "pin.operator",

@@ -10,7 +10,7 @@ from docket.cli import output
 from docket.errors import FormatError
 
 
-@click.command()
+@click.command("report")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt itself as indented JSON.")
 def command(path: Path, as_json: bool) -> None:

@@ -36,7 +36,7 @@ the root after the last process ended; an operator key vouches across runs.
 """
 
 
-@click.command(epilog=EPILOG)
+@click.command("verify", epilog=EPILOG)
 @click.argument("path", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print verdict and every check as JSON.")
 @click.option("--verbose", "-v", is_flag=True, help="List every check, with the reason of each skip.")

@@ -27,7 +27,9 @@ def documents_at(path: Path) -> Documents:
     with _open(path) as file:
         head = file.read(MAX_LINE)
         line = head[: head.find(b"\n") + 1] or head + file.read(MAX_BYTES + 1 - len(head))
-    if b'"format":"docket-' in line:
+    if b'"format":"docket-proof/' in line:
+        return Documents(proof=_read(path, MAX_BYTES + 1))
+    if b'"format":"docket-receipt/' in line:
         return Documents(receipt=_read(path, MAX_BYTES + 1))
     if b'"prev":"' in line:
         return Documents(ledger=_chunks(path))

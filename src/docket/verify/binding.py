@@ -44,7 +44,7 @@ def tail(case: Case) -> str:
 
 def open_calls(case: Case) -> str:
     walk = case.need_walk()
-    lost = dict(walk.figures.lost_types.counts)
+    lost = dict(walk.figures.lost_types)
     evidence = None
     if case.receipt is not None:
         evidence = case.sealed["ops"]["evidence"]

@@ -18,6 +18,8 @@ class Documents:
     receipt: bytes | None = None
     ledger: Iterable[bytes] | None = None
     """Chunks."""
+    proof: bytes | None = None
+    """One event by itself (``docket-proof/1``); then nothing else is there."""
     checkpoints: Iterable[bytes] | None = None
     """Chunks; None for a ledger or receipt on its own, empty for a run directory without the file."""
 
@@ -45,6 +47,8 @@ class Case:
     """The receipt as it stands."""
     sealed: Object = field(default_factory=dict)
     """Its sealed form: what hashes and signatures are over."""
+    proof: Object = field(default_factory=dict)
+    """The sealed form of a proof document."""
     walk: Walk | None = None
     ledger_failure: Violation | None = None
     notes: Checkpoints | None = None

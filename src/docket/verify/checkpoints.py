@@ -75,10 +75,10 @@ class Checkpoints:
 
     def _advance(self) -> None:
         self._pending, self.due = None, -1
-        text = next(self._notes, None)
-        if text is None:
-            return
         try:
+            text = next(self._notes, None)
+            if text is None:
+                return
             note = parse(text)
         except Violation as violation:
             self._fail("checkpoints.form", f"note {self.count}: {violation.detail}")
@@ -96,5 +96,11 @@ class Checkpoints:
 
     def _counted(self) -> Iterable[bytes]:
         for line in self._lines:
+            if len(line) >= MAX_NOTE:
+                break
             self._left += 1
             yield line
+        else:
+            if not self._lines.oversize:
+                return
+        raise Violation(f"a line of {MAX_NOTE} bytes or more")

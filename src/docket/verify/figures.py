@@ -16,6 +16,8 @@ from docket.verify.report import Violation
 MAX_MODELS = 256
 MAX_KEYS = 64
 MAX_SURVIVORS = 100
+LOSSES = ("model.request", "model.response", "model.error", "model.cache_hit")
+"""The types whose disclosed loss excuses a call that lacks them."""
 COUNTED_TYPES = frozenset(
     {
         "fs.snapshot",
@@ -140,7 +142,7 @@ class Figures:
     def __init__(self) -> None:
         self.bill = Bill()
         self.requests = self.ends = self.errors = self.denied = self.unmetered = self.lost = 0
-        self.lost_types = Tally()
+        self.lost_types = dict.fromkeys(LOSSES, 0)
         self.types: Counter[str] = Counter()
         self.codes, self.classes, self.changes = Tally(), Tally(), Tally()
         self.unauthorized = 0
@@ -170,6 +172,8 @@ class Figures:
             other = _OTHERS.get(kind)
             if other is not None:
                 other(self, event, data)
+                if max(self.denied, self.lost, self.unauthorized) > MAX_INT:
+                    raise Violation("a sum of counts passes 2^53-1")
 
     def whole(self, evidence: Any) -> bool:
         """Whether a cost over these events may be exact; ``evidence`` is ``ops.evidence`` of the document."""
@@ -234,8 +238,8 @@ class Figures:
 
     def _gap(self, event: Object, data: Object) -> None:
         self.lost += data["lost"]["count"]
-        for kind, number in data["lost"]["types"].items():
-            self.lost_types.add(kind, number)
+        for kind in LOSSES:
+            self.lost_types[kind] += data["lost"]["types"].get(kind, 0)
 
     def _change(self, event: Object, data: Object) -> None:
         self.changes.add(data["change"])

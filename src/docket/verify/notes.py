@@ -14,7 +14,7 @@ from docket.verify.report import Violation
 
 LINES = 5
 MAX_NOTE = 1024
-"""Bytes of a note; the longest possible is about 250."""
+"""Bytes at which a line is no line of a note; the longest real one has about 150."""
 _SIZE = re.compile(r"0|[1-9][0-9]{0,15}")
 
 

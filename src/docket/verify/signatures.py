@@ -38,7 +38,7 @@ def checkpoint_signature(case: Case) -> str:
 
 
 def endorsement(case: Case) -> str:
-    sessions = _sessions(case)
+    sessions = sessions_of(case)
     endorser = ""
     for number, session in enumerate(sessions):
         claim = session.data.get("endorsement")
@@ -102,7 +102,7 @@ def operator_signature(case: Case) -> str:
 def pinned_run_key(case: Case) -> str:
     if case.pins.run_key is None:
         raise Skip("no run key was pinned")
-    if _sessions(case)[-1].data["run_key"] != case.pins.run_key:
+    if sessions_of(case)[-1].data["run_key"] != case.pins.run_key:
         raise Violation("the run key of the last start is not the pinned one")
     return "the pinned run key"
 
@@ -110,7 +110,7 @@ def pinned_run_key(case: Case) -> str:
 def pinned_root(case: Case) -> str:
     if case.pins.root is None:
         raise Skip("no root was pinned")
-    found = case.sealed["ledger"]["root"] if case.receipt is not None else case.need_walk().tree.root().hex()
+    found = root_of(case)
     if found != case.pins.root:
         raise Violation("the root of the ledger is not the pinned one")
     return "the pinned root"
@@ -119,14 +119,24 @@ def pinned_root(case: Case) -> str:
 def pinned_operator(case: Case) -> str:
     if case.pins.operator is None:
         raise Skip("no operator key was pinned")
-    claim = _sessions(case)[-1].data.get("endorsement")
+    claim = sessions_of(case)[-1].data.get("endorsement")
     if claim is None or claim["key"] != case.pins.operator:
         raise Violation("the last start is not endorsed by the pinned operator key")
     return "the pinned operator key"
 
 
-def _sessions(case: Case) -> list[Session]:
-    return case.starts if case.receipt is not None else case.need_walk().sessions
+def sessions_of(case: Case) -> list[Session]:
+    """The starts that the documents show: by receipt or proof, else by the ledger."""
+    return case.starts if case.receipt is not None or case.proof else case.need_walk().sessions
+
+
+def root_of(case: Case) -> str:
+    """The root that the documents stand for, hex."""
+    if case.receipt is not None:
+        return str(case.sealed["ledger"]["root"])
+    if case.proof:
+        return notes.parse(case.proof["checkpoint"].encode()).root.hex()
+    return case.need_walk().tree.root().hex()
 
 
 def _quoted(case: Case) -> notes.Note:

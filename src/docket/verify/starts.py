@@ -17,7 +17,7 @@ from docket.verify.walk import Session
 def event(case: Case) -> str:
     receipt = case.need_receipt()
     for path, proven, kind in _proven(receipt):
-        _check_event(proven["event"], kind, path)
+        check_event(proven["event"], kind, path)
     for number, start in enumerate(receipt["starts"]):
         if start["event"]["data"]["docket"] != receipt["docket"]:
             raise Violation(f"receipt.starts[{number}].event.data.docket is not receipt.docket")
@@ -27,7 +27,7 @@ def event(case: Case) -> str:
 def proof(case: Case) -> str:
     receipt = case.need_receipt()
     for path, proven, _ in _proven(receipt):
-        _check_proof(proven, receipt["ledger"], path)
+        check_proof(proven, receipt["ledger"], path)
     return "every start is in the ledger's tree"
 
 
@@ -58,7 +58,7 @@ def sessions(case: Case) -> str:
 def end_event(case: Case) -> str:
     receipt = case.need_receipt()
     end = _end(receipt)
-    _check_event(end["event"], "session.end", "receipt.end")
+    check_event(end["event"], "session.end", "receipt.end")
     if end["event"]["seq"] != receipt["ledger"]["size"] - 1:
         raise Violation("receipt.end.event.seq is not the last of receipt.ledger.size")
     if end["event"]["hash"] != receipt["ledger"]["head"]:
@@ -68,7 +68,7 @@ def end_event(case: Case) -> str:
 
 def end_proof(case: Case) -> str:
     receipt = case.need_receipt()
-    _check_proof(_end(receipt), receipt["ledger"], "receipt.end")
+    check_proof(_end(receipt), receipt["ledger"], "receipt.end")
     return "the end is the last leaf of the ledger's tree"
 
 
@@ -111,11 +111,11 @@ def _end(receipt: Object) -> Object:
     return end
 
 
-def _check_event(entry: Object, kind: str, path: str) -> None:
-    """``entry`` is in its sealed form."""
+def check_event(entry: Object, kind: str | None, path: str) -> None:
+    """Raise Violation where ``entry``, in its sealed form, is not a right event (of type ``kind``)."""
     try:
         events.check_envelope(entry)
-        if entry["type"] != kind:
+        if kind is not None and entry["type"] != kind:
             raise Violation(f"not a {kind}")
         events.check_data(entry)
     except Violation as violation:
@@ -125,20 +125,21 @@ def _check_event(entry: Object, kind: str, path: str) -> None:
         raise Violation(f"{path}.event does not give its hash")
 
 
-def _check_proof(proven: Object, ledger: Object, path: str) -> None:
+def check_proof(proven: Object, tree: Object, path: str, whose: str = "receipt.ledger") -> None:
+    """Raise Violation where the event of ``proven`` is not shown to be in ``tree``, ``{size, root}``."""
     entry, proof_ = proven["event"], proven["proof"]
     if proof_["index"] != entry["seq"]:
         raise Violation(f"{path}.proof.index is not the event's seq")
-    if proof_["size"] != ledger["size"]:
-        raise Violation(f"{path}.proof.size is not receipt.ledger.size")
+    if proof_["size"] != tree["size"]:
+        raise Violation(f"{path}.proof.size is not {whose} size")
     found = root_from_proof(
         bytes.fromhex(entry["hash"]),
         proof_["index"],
         proof_["size"],
         [bytes.fromhex(each) for each in proof_["hashes"]],
     )
-    if found is None or found.hex() != ledger["root"]:
-        raise Violation(f"{path}.proof does not lead to receipt.ledger.root")
+    if found is None or found.hex() != tree["root"]:
+        raise Violation(f"{path}.proof does not lead to {whose} root")
 
 
 def _check_start(entry: Object, number: int, path: str) -> None:

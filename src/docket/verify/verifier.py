@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from docket.verify import against, bill, binding, receipt_shape, signatures, starts, walk
+from docket.verify import against, bill, binding, proof, receipt_shape, signatures, starts, walk
 from docket.verify.case import Case, Documents, Pins, Skip
 from docket.verify.checkpoints import CHECKS as CHECKPOINT_CHECKS
 from docket.verify.checkpoints import Checkpoints
@@ -21,6 +21,7 @@ Check = Callable[[Case], str]
 """Returns what was found; raises Violation (fail) or Skip."""
 
 _FORMAT = b'"format":"docket-receipt/1"'
+_PROOF = b'"format":"docket-proof/1"'
 
 
 def _receipt_form(case: Case) -> str:
@@ -71,6 +72,10 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("checkpoint.form", signatures.checkpoint_form),
     ("checkpoint.binding", signatures.checkpoint_binding),
     ("checkpoint.signature", signatures.checkpoint_signature),
+    ("proof.form", proof.form),
+    ("proof.event", proof.event),
+    ("proof.inclusion", proof.inclusion),
+    ("proof.checkpoint", proof.checkpoint),
     ("endorsement", signatures.endorsement),
     ("signature.run", signatures.run_signature),
     ("signature.operator", signatures.operator_signature),
@@ -88,6 +93,8 @@ def verify(documents: Documents, pins: Pins | None = None) -> Report:
     try:
         if documents.receipt is not None and _FORMAT not in documents.receipt:
             raise Unreadable('the receipt does not say "format":"docket-receipt/1"')
+        if documents.proof is not None and _PROOF not in documents.proof:
+            raise Unreadable('the document does not say "format":"docket-proof/1"')
         _run(case, report)
     except Unreadable as unreadable:
         report.verdict, report.reason = Verdict.UNREADABLE, str(unreadable)
@@ -163,6 +170,8 @@ def _continues(case: Case, line: bytes) -> bool:
 
 
 def _verdict(case: Case) -> tuple[Verdict, str]:
+    if case.proof:
+        return Verdict.VERIFIED, "this event stands in the ledger that the run key signed"
     if case.receipt is None:
         return _ledger_verdict(case)
     disclosed = _disclosed(case)
@@ -223,6 +232,15 @@ def _describe(case: Case, report: Report) -> None:
             "run_key": case.starts[-1].data["run_key"],
             "cost_is": receipt["totals"]["cost_is"],
             "cost_usd": receipt["totals"].get("cost_usd"),
+        }
+    elif case.proof:
+        key = case.starts[0].data["run_key"]
+        report.vouchers.append(Voucher("run", key, pins.run_key == key))
+        report.facts = {
+            "docket": case.proof["docket"],
+            "size": case.proof["event"]["proof"]["size"],
+            "root": signatures.root_of(case),
+            "run_key": key,
         }
     elif walked is not None:
         last = walked.sessions[-1]
