@@ -1,8 +1,9 @@
 PY ?= python3
 V := .venv
 BIN := $(V)/bin
+DEMO := .venv-demo
 .DEFAULT_GOAL := help
-.PHONY: help venv test long check lint types layers docs changelog shape format clean
+.PHONY: help venv demo test long check lint types layers docs changelog shape format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,8 +47,17 @@ docs: venv ## write again the pages that are generated from the code
 changelog: ## show what changes/ says about the next version
 	@$(PY) -m tools.changelog
 
+$(DEMO)/.installed: requirements/runtime.lock pyproject.toml
+	$(PY) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/runtime.lock
+	$(DEMO)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+demo: $(DEMO)/.installed ## a looping agent stopped by its cap, its receipt, its verification; needs no key
+	$(DEMO)/bin/docket demo
+
 shape: venv ## report lengths, complexity and docstrings; a report, never a gate
 	@$(BIN)/python -m tools.shape src/docket
 
 clean: ## remove everything that make made
-	rm -rf $(V) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(V) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
+    "demo": ("docket.cli.demo", "Watch a looping agent be stopped by its cap, offline."),
+    "selftest": ("docket.cli.selftest", "Try on this machine what docket promises, offline, in seconds."),
     "chaos": ("docket.cli.chaos", "Run an agent while provider, disk or clock misbehave by plan: a drill."),
     "game-day": ("docket.cli.game_day", "Drill this docket on this machine: outages, full disks, killed processes."),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,8 +101,9 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
     ended by signal n; 2 wrong call or policy, nothing started.
     """
     request = request_of(argv, policy, upstreams, **options)
-    supervisor = importlib.import_module("docket.supervisor.run")  # the whole boundary; a wrong flag needs none of it
-    return int(supervisor.run(request))
+    from docket.supervisor.run import run  # the whole boundary; a wrong flag is answered without it
+
+    return run(request)
 
 
 def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> RunRequest:
