@@ -84,7 +84,7 @@ def test_a_proxy_in_the_environment_does_not_catch_the_boundary(
     assert done.status == 0, done.err
     answer, upper, lower = done.out.strip().splitlines()
     assert "chat.completion" in answer, done.out
-    assert upper == lower == "example.test,127.0.0.1,localhost,::1,[::1]"
+    assert upper == lower == "example.test,127.0.0.1,localhost,::1"
 
 
 def test_two_runs_in_one_directory_have_each_their_own_record(installed: Installed) -> None:

@@ -85,7 +85,8 @@ def test_a_loop_is_stopped_at_its_cap_with_42_and_every_paid_call_in_the_bill(
     assert receipt["session"]["breach"]["cap"] == "max_usd"
     assert receipt["totals"]["calls"] == upstream.report()["count"] == 5
     assert Decimal(receipt["totals"]["cost_usd"]) == Decimal("0.05")
-    assert done.out.split() == ["call", "1", "call", "2", "call", "3", "call", "4", "call", "5"]
+    # The fifth answer was delivered; whether the agent still printed it depends on how fast SIGTERM was.
+    assert done.out.split()[:8] == ["call", "1", "call", "2", "call", "3", "call", "4"]
     assert installed.verdict()["verdict"] == "verified"
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from base64 import b64encode
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from docket.errors import UsageError
 
@@ -17,6 +18,8 @@ class Origin:
     scheme: str
     host: str
     port: int
+    authorization: bytes | None = field(default=None, repr=False)
+    """Value of Authorization that a user in ``base_url`` asks for (RFC 7617), in place of the agent's own."""
 
     @property
     def authority(self) -> bytes:
@@ -38,9 +41,14 @@ def parse_base_url(text: str) -> tuple[Origin, str]:
         raise UsageError(f"base_url is not an address: {error}") from error
     if parts.scheme not in DEFAULT_PORTS or not parts.hostname:
         raise UsageError("base_url must be an http or https address", hint="for example https://api.openai.com/v1")
-    if parts.username is not None or parts.query or parts.fragment:
-        raise UsageError(
-            "base_url holds a user, a query or a fragment", hint="give credentials to the agent, in its own variables"
-        )
-    origin = Origin(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme])
+    if parts.query or parts.fragment:
+        raise UsageError("base_url holds a query or a fragment", hint="give keys to the agent, in its own variables")
+    origin = Origin(parts.scheme, parts.hostname, port or DEFAULT_PORTS[parts.scheme], _basic(parts))
     return origin, parts.path.rstrip("/")
+
+
+def _basic(parts: SplitResult) -> bytes | None:
+    if parts.username is None:
+        return None
+    user, password = (unquote_to_bytes(part or "") for part in (parts.username, parts.password))
+    return b"Basic " + b64encode(user + b":" + password)

@@ -44,7 +44,8 @@ def refusal(refused: Refused, family: str, docket: str) -> Answer:
     if refused.retry_after is not None:
         headers = ((b"retry-after", b"%d" % refused.retry_after),)
         detail["retry_after"] = refused.retry_after
-    return _answer(status, family, DENIED, refused.code, refused.message, detail, headers)
+    message = f"docket: {refused.message.removeprefix('docket: ')} (run {docket})"
+    return _answer(status, family, DENIED, refused.code, message, detail, headers)
 
 
 def upstream_failure(status: int, reason: str, message: str, family: str, docket: str) -> Answer:

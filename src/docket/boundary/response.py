@@ -88,6 +88,9 @@ class Response:
         """Send the request and read the head of its answer. Raises UpstreamError."""
         head, body = request.head, request.body
         fields = crossing(head.headers, body.framing, host=request.origin.authority)
+        if request.origin.authorization is not None:
+            fields = [header for header in fields if header[0].lower() != b"authorization"]
+            fields.append((b"Authorization", request.origin.authorization))
         out = encode_request(head.method, request.target, fields)
         whole = body.whole()
         if whole is None:

@@ -121,7 +121,9 @@ class Upstream:
     """Whether the operator named the address, so that no variable of the environment replaces it."""
     base_url: str = key(
         Url(),
-        "Exactly what the agent's own variable would hold: https://api.openai.com/v1, https://api.anthropic.com.",
+        "Exactly what the agent's own variable would hold: https://api.openai.com/v1, https://api.anthropic.com."
+        " A user in it (https://user:password@host) is sent as Basic authorization in place of the agent's own, and"
+        " never recorded.",
         private=True,
     )
     protocol: str = key(Choice(PROTOCOLS), "The wire protocol that it speaks.")

@@ -12,8 +12,9 @@ from urllib.parse import urlsplit
 
 from docket.policy.model import Policy
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
-"""Names that a client must never send to a proxy, in every spelling that some client compares with."""
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Names that a client must never send to a proxy. Not ``[::1]``: httpx 0.28 and the anthropic SDK 2.14 refuse to start
+when NO_PROXY holds it (``Invalid port: ':1]'``), and the boundary listens on 127.0.0.1 alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,7 +91,7 @@ def metrics_agree(bench: Bench, report: PhaseReport) -> None:
 
 def memory_hidden(bench: Bench, report: PhaseReport) -> None:
     """The run key's memory was hidden from other processes of the user."""
-    said = str(bench.of(scenarios.ordinary).evidence.member("enforcement.memory"))
+    said = str(bench.of(scenarios.ordinary).evidence.member("enforcement.mechanisms.memory"))
     report.check("docket's memory", "receipt", expected="hidden", observed=said, ok=said.startswith("hidden"))
 
 
