@@ -12,6 +12,7 @@ from decimal import Decimal
 from docket.policy.keys import key
 from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Paths, Seconds, Size, Text, Texts, Url
 from docket.policy.resilience import Health, Resilience
+from docket.policy.usage import Cache, Usage
 from docket.primitives.instant import Duration
 from docket.primitives.money import Usd
 
@@ -131,6 +132,13 @@ class Upstream:
         Optional(Text()), "Whose prices apply; by default the protocol's own vendor.", default=None, example='"azure"'
     )
 
+    unmetered: str = key(
+        Choice(("refuse", "forward")),
+        "Endpoints that are billed by a figure docket cannot read (images, audio, batches, files), while max_usd is set:"
+        " refuse them, or forward them and count them as calls (the receipt's cost is then a lower bound).",
+        default="refuse",
+    )
+
     @property
     def vendor(self) -> str:
         """The provider's name in events and in the price table."""
@@ -195,6 +203,8 @@ class Policy:
     upstreams: tuple[Upstream, ...] = BUILT_IN_UPSTREAMS
     evidence: Evidence = field(default_factory=Evidence)
     files: Files = field(default_factory=Files)
+    usage: Usage = field(default_factory=Usage)
+    cache: Cache = field(default_factory=Cache)
     resilience: Resilience = field(default_factory=Resilience)
     health: Health = field(default_factory=Health)
 
@@ -214,6 +224,8 @@ TABLES: dict[str, tuple[str, type]] = {
     "models": ("models", Models),
     "evidence": ("evidence", Evidence),
     "files": ("files", Files),
+    "usage": ("usage", Usage),
+    "cache": ("cache", Cache),
     "resilience": ("resilience", Resilience),
     "health": ("health", Health),
 }
