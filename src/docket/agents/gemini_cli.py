@@ -58,6 +58,4 @@ def _preset() -> Policy:
     return preset("gemini-cli", usd=Decimal(5), calls=500, models=("gemini-*",))
 
 
-AGENT = Agent(
-    name="gemini-cli", commands=("gemini",), packages=("@google/gemini-cli",), adapt=adapt, preset=_preset
-)
+AGENT = Agent(name="gemini-cli", commands=("gemini",), packages=("@google/gemini-cli",), adapt=adapt, preset=_preset)

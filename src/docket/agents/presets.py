@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
-from docket.policy.model import Caps, Models, Policy
 from docket.policy.kinds import MAX_USD
+from docket.policy.model import Caps, Models, Policy
 from docket.primitives.money import PICO, Usd
 
 

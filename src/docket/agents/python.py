@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 
 from docket.agents.adapter import Adaptation, Agent, Launch
 from docket.agents.presets import preset
-from docket.policy.model import Models, Policy
+from docket.policy.model import Policy
 
 
 def adapt(launch: Launch) -> Adaptation:
@@ -16,8 +15,7 @@ def adapt(launch: Launch) -> Adaptation:
 
 def _preset() -> Policy:
     """``kill``: a program of one's own has no person at it, and may retry for ever."""
-    policy = preset("python", usd=Decimal(1), calls=200, models=(), on_breach="kill")
-    return replace(policy, models=Models())
+    return preset("python", usd=Decimal(1), calls=200, models=(), on_breach="kill")
 
 
 AGENT = Agent(name="python", commands=("python", "python3", "uv", "pytest", "ipython"), adapt=adapt, preset=_preset)

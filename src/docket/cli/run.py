@@ -80,6 +80,8 @@ FLAGS: dict[str, str] = {
 @click.option(
     "--rollback-on-breach", is_flag=True, help="Restore the files when a cap was reached; implies --snapshot."
 )
+@click.option("--agent", metavar="NAME", help="Adapt COMMAND as this agent, whatever its name (see docs/agents.md).")
+@click.option("--no-adapt", is_flag=True, help="Set the base-URL variables and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
 @click.option("--summary-file", type=click.Path(path_type=Path), help="Write a summary in Markdown to this file.")
 @click.option(
@@ -109,8 +111,10 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
 def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> RunRequest:
     """The run that the options of ``docket run`` ask for. Raises UsageError, PolicyError."""
     from docket.policy.parse import override
+    from docket.supervisor.adapting import check_agent
     from docket.supervisor.request import RunRequest
 
+    check_agent(options["agent"])
     policy_file, effective = read_policy(policy)
     overrides = {key: str(options[flag]) for flag, key in FLAGS.items() if options[flag] is not None}
     flags = {key: (f"--{flag.replace('_', '-')}", overrides[key]) for flag, key in FLAGS.items() if key in overrides}
@@ -131,6 +135,8 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
         port=options["port"],
         quiet=options["quiet"],
         summary_file=options["summary_file"],
+        agent=options["agent"],
+        adapt=not options["no_adapt"],
         operator_key=options["sign"],
         snapshot=options["snapshot"] or options["rollback_on_breach"],
         snapshot_max_bytes=_size("--snapshot-max-bytes", options["snapshot_max_bytes"]),

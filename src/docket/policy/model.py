@@ -134,7 +134,7 @@ class Upstream:
 
     unmetered: str = key(
         Choice(("refuse", "forward")),
-        "Endpoints that are billed by a figure docket cannot read (images, audio, batches, files), while max_usd is set:"
+        "Endpoints billed by a figure that docket cannot read (images, audio, batches, files), while max_usd is set:"
         " refuse them, or forward them and count them as calls (the receipt's cost is then a lower bound).",
         default="refuse",
     )

@@ -32,7 +32,9 @@ class Usage:
 class Cache:
     """Answers an identical request (method, endpoint, body) from a whole earlier answer of this run, for nothing."""
 
-    enabled: bool = key(Flag(), "Off unless asked for: an agent that repeats a request may want another answer.", default=False)
+    enabled: bool = key(
+        Flag(), "Off unless asked for: an agent that repeats a request may want another answer.", default=False
+    )
     ttl_seconds: Duration = key(
         Seconds(Decimal("0.001"), MAX_AGE), "How long an answer may be given again.", default=Duration(3_600_000_000)
     )

@@ -61,7 +61,7 @@ class Assembly:
     def caps(self, policy: Policy) -> Caps:
         """Limits, and what was booked against them."""
         return Caps(
-            usd_limit=policy.caps.max_usd,
+            usd_limit=policy.caps.max_usd if policy.budget.mode == "usd" else None,
             usd_booked=Usd(self.gate.budget.usd.booked),
             tokens_limit=policy.caps.max_tokens,
             tokens_booked=self.gate.budget.tokens.booked,

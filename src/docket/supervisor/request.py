@@ -38,5 +38,9 @@ class RunRequest:
     snapshot_max_bytes: int = MAX_SNAPSHOT_BYTES
     rollback_on_breach: bool = False
     """Restore the files when a cap was reached; ``snapshot`` goes with it."""
+    agent: str | None = None
+    """The known agent that ``argv`` starts, where its command's name does not say so."""
+    adapt: bool = True
+    """Whether a known agent is pointed at the boundary by more than the base-URL variables."""
     operator_key: Path | None = None
     """Private operator key: endorses the run key and signs the receipt."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from signal import Signals
 from typing import cast
@@ -43,6 +42,7 @@ from docket.storage.guard import Ceilings, WriteFailure
 from docket.storage.keys import hide_memory, new_run_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.adapting import Adapted, adapt
 from docket.supervisor.announce import Announcer, figures, summary, write_summaries
 from docket.supervisor.assembly import Assembly
 from docket.supervisor.environment import Route, agent_environment, changed_names
@@ -161,8 +161,8 @@ class _Run:
 
     async def _supervised(self, directory: RunDirectory, writer: LedgerWriter, tasks: asyncio.TaskGroup) -> int:
         boundary = self._parts.boundary
-        environment = self._environment()
-        start = await writer.append_watched(self._session_start(environment))
+        adapted = self._adapted()
+        start = await writer.append_watched(self._session_start(adapted))
         if start is None:
             raise LedgerWriteError("the start of the run could not be written")
         await self._recorder.append(self._policy_applied())
@@ -171,13 +171,17 @@ class _Run:
             self._ports.begin(self._recorder.submit)
         await writer.checkpoint()
         self._announcer.run_key(self._number, self._keys.run.public)
+        if adapted.said is not None:
+            self._announcer.remark(adapted.said)
+        for problem in adapted.problems:
+            self._announcer.problem(problem)
         with SignalRelay(self._guardian, grace_seconds=self._grace_seconds, on_ending=self._asked_to_end):
             watches = [
                 tasks.create_task(self._watch_wall_time()),
                 tasks.create_task(self._parts.watching.watch()),
             ]
             try:
-                await self._agent(environment)
+                await self._agent(adapted)
                 boundary.end_run()
                 await self._reap()
                 await boundary.drain(DRAIN_SECONDS)
@@ -186,25 +190,31 @@ class _Run:
             finally:
                 for watch in watches:
                     watch.cancel()
+                adapted.tidy()
             return await self._sealed(directory, writer, start)
 
     # ── before the agent ──
 
-    def _environment(self) -> dict[str, str]:
+    def _adapted(self) -> Adapted:
+        """The agent's command line and environment, pointed at the boundary."""
         boundary = self._parts.boundary
         routes = tuple(
             Route(name=upstream.name, protocol=upstream.protocol, base_url=boundary.base_url(upstream.name))
             for upstream in self._request.policy.upstreams
         )
         environment = agent_environment(self._request.environ, routes, self._number)
-        return environment | {"DOCKET_EVENTS_URL": boundary.events_url, "DOCKET_BUDGET_URL": boundary.budget_url}
+        environment |= {"DOCKET_EVENTS_URL": boundary.events_url, "DOCKET_BUDGET_URL": boundary.budget_url}
+        request = self._request
+        return adapt(request.argv, environment, routes, cwd=request.cwd, agent=request.agent, enabled=request.adapt)
 
-    def _session_start(self, environment: Mapping[str, str]) -> SessionStart:
+    def _session_start(self, adapted: Adapted) -> SessionStart:
         private: dict[str, Json] = {
             **self._identity(),
             "host": host_name(),
-            "environment": cast("list[Json]", changed_names(self._request.environ, environment)),
+            "environment": cast("list[Json]", changed_names(self._request.environ, adapted.environment)),
         }
+        if adapted.did or adapted.problems:
+            private["adaptations"] = cast("list[Json]", [adapted.agent, *adapted.did, *adapted.problems])
         return session_start(
             docket=self._number,
             keys=self._keys,
@@ -233,9 +243,9 @@ class _Run:
 
     # ── the agent ──
 
-    async def _agent(self, environment: Mapping[str, str]) -> None:
+    async def _agent(self, adapted: Adapted) -> None:
         """Run the agent and learn how it ended."""
-        spawned = await self._guardian.spawn(self._request.argv, environment, str(self._request.cwd))
+        spawned = await self._guardian.spawn(adapted.argv, adapted.environment, str(self._request.cwd))
         if isinstance(spawned, ExecFailed):
             reason = self._secrets.redact(spawned.reason)
             self._announcer.problem(reason)
