@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
+from docket.chaos.evidence import Evidence, disagreements
+
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "tests/e2e/agents"
 
@@ -36,7 +38,14 @@ class Installed:
     directory: Path
 
     def run(self, *arguments: str, env: dict[str, str] | None = None, timeout: float = 60) -> Done:
-        """Run ``docket ARGUMENTS`` in the directory, without a terminal."""
+        """Run ``docket ARGUMENTS`` in the directory, without a terminal.
+
+        Every run leaves its last metrics, and they are held against its ledger.
+        """
+        metrics = self.directory / "docket.prom"
+        metrics.unlink(missing_ok=True)
+        if arguments[:1] == ("run",):
+            arguments = ("run", "--metrics-file", str(metrics), *arguments[1:])
         done = subprocess.run(
             [str(self.docket), *arguments],
             cwd=self.directory,
@@ -47,6 +56,8 @@ class Installed:
             timeout=timeout,
             check=False,
         )
+        if metrics.exists():
+            assert disagreements(Evidence(self.latest, metrics)) == []
         return Done(done.returncode, done.stdout, done.stderr)
 
     @property

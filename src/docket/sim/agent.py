@@ -109,6 +109,17 @@ class Answer:
     final: bool = False
     text: str = ""
 
+    @property
+    def good(self) -> bool:
+        """A whole 200 that is not an error document; whatever else it holds is for the model's user to judge."""
+        if self.status != 200:
+            return False
+        try:
+            document = json.loads(self.text)
+        except ValueError:
+            return True
+        return not (isinstance(document, dict) and "error" in document)
+
 
 @dataclass(slots=True)
 class Count:
@@ -140,7 +151,7 @@ class Agent:
         """Make the calls; gives the exit status."""
         for number in range(1, self._settings.calls + 1):
             answer = self._attempts(number) if self._settings.mode == "backoff" else self._call(number)
-            if answer.status != 200 and self._settings.mode != "runaway":
+            if not answer.good and self._settings.mode != "runaway":
                 print(f"call {number} ended with {answer.status}: {answer.text}", file=sys.stderr)  # noqa: T201 - a program's own output
                 return 1
         return 0
@@ -148,7 +159,7 @@ class Agent:
     def _attempts(self, number: int) -> Answer:
         answer = self._call(number)
         for refusals in range(1, MAX_ATTEMPTS):
-            if answer.status == 200 or answer.final or (400 <= answer.status < 500 and answer.status != 429):
+            if answer.good or answer.final or (400 <= answer.status < 500 and answer.status != 429):
                 return answer
             wait = self._backoff.wait_seconds(refusals, answer.retry_after)
             self.count.waits_ms.append(round(wait * 1000))
@@ -164,7 +175,7 @@ class Agent:
         url = self._settings.base_url.rstrip("/") + "/chat/completions"
         self.count.sent += 1
         answer = self._post(url, headers, _encode(body))
-        if answer.status == 200:
+        if answer.good:
             self.count.ok += 1
         elif '"docket_policy_denied"' in answer.text:
             self.count.refused += 1
