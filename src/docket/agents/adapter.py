@@ -43,6 +43,8 @@ class Adaptation:
     """Variables that are set besides the base URLs."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files of a private settings home, by relative path."""
+    linked: tuple[Path, str] | None = None
+    """A directory of the user's whose other entries appear in the private home too, and where."""
     home_variable: str | None = None
     """The variable that is to hold that home's directory, where there are files."""
     did: tuple[str, ...] = ()

@@ -13,14 +13,18 @@ from docket.agents.presets import preset
 from docket.policy.model import Policy
 
 HOME = "GEMINI_CLI_HOME"
-SETTINGS = ".gemini/settings.json"
+FOLDER = ".gemini"
+SETTINGS = f"{FOLDER}/settings.json"
 BY_KEY = "gemini-api-key"
 KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 VERTEX = "GOOGLE_GENAI_USE_VERTEXAI"
 
 
 def adapt(launch: Launch) -> Adaptation:
-    """A private home with the user's own settings, where they do not select the login by key already."""
+    """A private home with the user's own settings, where they do not select the login by key already.
+
+    Whatever else stands beside the settings (trusted folders, commands, memory) is linked into it.
+    """
     settings = _settings(launch)
     security = settings.get("security")
     auth = security.get("auth") if isinstance(security, dict) else None
@@ -36,6 +40,7 @@ def adapt(launch: Launch) -> Adaptation:
     return Adaptation(
         argv=launch.argv,
         files={SETTINGS: orjson.dumps(merged, option=orjson.OPT_INDENT_2).decode()},
+        linked=(_home(launch) / FOLDER, FOLDER),
         home_variable=HOME,
         did=(f"a private settings home ({HOME}) selects the login by API key",),
     )
@@ -45,8 +50,12 @@ def _auth(auth: object) -> dict[str, Any]:
     return {**(auth if isinstance(auth, dict) else {}), "selectedType": BY_KEY}
 
 
+def _home(launch: Launch) -> Path:
+    return Path(launch.environ.get(HOME) or launch.home)
+
+
 def _settings(launch: Launch) -> dict[str, Any]:
-    text = launch.read(Path(launch.environ.get(HOME) or launch.home) / SETTINGS)
+    text = launch.read(_home(launch) / SETTINGS)
     try:
         settings = orjson.loads(text) if text else {}
     except orjson.JSONDecodeError:

@@ -102,7 +102,21 @@ def _private_home(adaptation: Adaptation) -> Path | None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
+    if adaptation.linked is not None:
+        _link(*adaptation.linked, home)
     return home
+
+
+def _link(source: Path, name: str, home: Path) -> None:
+    """Let the entries of ``source`` appear in ``home``, but for those that have a file of their own there."""
+    try:
+        entries = list(source.iterdir())
+    except OSError:
+        return
+    for entry in entries:
+        link = home / name / entry.name
+        if not link.exists():
+            link.symlink_to(entry.absolute())
 
 
 def _read(path: Path) -> str | None:
