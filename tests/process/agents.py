@@ -1,4 +1,4 @@
-"""Scripted agents for supervision tests: ``python agents.py NAME [ARGUMENT...]``. They wait for things, never for time."""
+"""Scripted agents for supervision tests: ``python agents.py NAME [ARGUMENT...]``. They never wait for time."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ class SignalRelay:
         self._installed: list[signal.Signals] = []
         self._ignored: frozenset[signal.Signals] = frozenset()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._asked = False
         self.ending: signal.Signals | None = None
         """The signal that asked for the end of the run; SIGHUP where the terminal vanished."""
 
@@ -61,7 +62,7 @@ class SignalRelay:
         for number in FORWARDED:
             self._install(number, self._guardian.signal, number)
         self._install(signal.SIGCONT, self._guardian.signal, signal.SIGCONT)
-        self._install(signal.SIGTSTP, self._guardian.signal, signal.SIGTSTP)
+        self._install(signal.SIGTSTP, self._stop_both)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # docket's own messages must not stop it in the background
         self._guardian.on_stopped = self._suspend
         self._guardian.on_hangup = self._hung_up
@@ -91,16 +92,23 @@ class SignalRelay:
         if signal.SIGHUP not in self._ignored and self.ending is None:
             self._end(signal.SIGHUP)
 
+    def _stop_both(self) -> None:
+        self._asked = True
+        self._guardian.signal(signal.SIGTSTP)  # once the agent has stopped, the guardian says so
+
     def _suspend(self, number: int) -> None:
-        """Stop docket's group as the terminal would; returns when it goes on.
+        """Stop docket, and its group as the terminal would if it was the agent that stopped; returns when it goes on.
 
         Nobody could continue an orphaned group, so there the agent goes on at once (POSIX.1-2017, 2.4.3).
         """
         if _orphaned():
+            self._asked = False
             self._guardian.signal(signal.SIGCONT)
             return
         before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        os.killpg(os.getpgrp(), signal.SIGTSTP)  # the others of a pipeline
+        if not self._asked:  # else whoever sent SIGTSTP has sent it to everyone who was meant
+            os.killpg(os.getpgrp(), signal.SIGTSTP)  # the others of a pipeline
+        self._asked = False
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # itself, before the next instruction
         signal.signal(signal.SIGTSTP, before)
