@@ -51,6 +51,8 @@ class Position:
     elapsed_us: int
     note: str
     """The last checkpoint that is durable: over exactly this size and root unless the evidence is incomplete."""
+    covered: bool
+    """Whether the note covers exactly this size."""
     proofs: Mapping[int, Proof]
     """By ``seq``: of every watched entry, in the tree of this size."""
     evidence: Evidence
@@ -172,6 +174,7 @@ class Record:
             root=chain.root().hex(),
             elapsed_us=chain.elapsed_us,
             note=self._note.decode(),
+            covered=self._noted == chain.size,
             proofs=proofs,
             evidence=self.condition().evidence,
         )

@@ -80,10 +80,12 @@ async def seal(
     """
     differences = await writer.compare()
     run = replace(run, evidence=replace(writer.condition.evidence, intact=not differences))
+    before = await writer.checkpoint()
     end = await writer.append_watched(build.end_event(run, totals))
     position = await writer.checkpoint()
-    if end is None:
-        run = replace(run, evidence=replace(position.evidence, intact=not differences))
+    if end is None or not position.covered:  # the end, or what vouches for it, is not durable: bind what is
+        end, evidence = None, replace(position.evidence, ledger_complete=False, intact=not differences)
+        position, run = before, replace(run, evidence=evidence)
     anchor = Anchor(
         size=position.size,
         root=position.root,
