@@ -8,7 +8,6 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -25,8 +24,6 @@ rm ballast
 call; call
 """
 """Two calls, four while the volume is full, two after it."""
-NORMAL = ["session.start", "policy.applied", "proc.spawn", "proc.exit", "session.end"]
-"""The events of a run whose agent does nothing."""
 
 strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 
@@ -108,49 +105,57 @@ def test_a_full_ledger_stops_the_run_with_42_and_room_for_its_end(
     assert installed.verdict()["verdict"] == "verified"
 
 
-def injected(installed: Installed, call: str, errno: str, when: int) -> tuple[bool, int, str]:
-    """A run whose ``when``-th system call of a kind fails once: whether it came to that, status, errors."""
-    log = installed.directory / "strace.log"
-    inject = f"inject={call}:error={errno}:when={when}"
-    argv = ["strace", "-f", "-qq", "-o", str(log), "-e", f"trace={call}", "-e", inject]
-    done = subprocess.run(
-        [*argv, str(installed.docket), "run", "--", "true"],
-        cwd=installed.directory,
-        env=environment({}),
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=60,
-        check=False,
-    )
-    return "INJECTED" in log.read_text(), done.returncode, done.stderr
+class Injection:
+    """Runs of an agent that does nothing, in a fresh directory each, with one system call failing."""
 
+    def __init__(self, installed: Installed) -> None:
+        self.installed = Installed(installed.python, installed.docket, installed.directory / "work")
+        self.log = installed.directory / "strace.log"
+        self.run()
+        self.normal = len(self.installed.events())
+        """Events of a run in which nothing fails."""
 
-def check_injected(installed: Installed, call: str, errno: str, when: int) -> bool:
-    """Whatever fails, nothing wrong verifies and the numbers said are exact; whether anything failed."""
-    shutil.rmtree(installed.directory / ".docket", ignore_errors=True)
-    struck, status, err = injected(installed, call, errno, when)
-    place = f"{call} {errno} {when}: {err}"
-    runs = list((installed.directory / ".docket" / "runs").glob("*"))
-    if not runs or not (runs[0] / "ledger.jsonl").exists():
-        assert status == 2 or status == 125, place
+    def run(self, *strace: str) -> tuple[int, str]:
+        shutil.rmtree(self.installed.directory, ignore_errors=True)
+        self.installed.directory.mkdir()
+        done = subprocess.run(
+            [*strace, str(self.installed.docket), "run", "--", "true"],
+            cwd=self.installed.directory,
+            env=environment({}),
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=60,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    def check(self, call: str, errno: str, when: int) -> bool:
+        """Fail the ``when``-th call of a kind: nothing wrong verifies, every number is exact; whether it came to it."""
+        inject = f"inject={call}:error={errno}:when={when}"
+        status, err = self.run("strace", "-f", "-qq", "-o", str(self.log), "-e", f"trace={call}", "-e", inject)
+        struck = "INJECTED" in self.log.read_text()
+        place = f"{call} {errno} {when}: {err}"
+        run = next((self.installed.directory / ".docket" / "runs").glob("*"), None)
+        if run is None or not (run / "ledger.jsonl").exists():
+            assert status in (2, 125), place
+            return struck
+        said = self.installed.run("verify", "--json", str(run)).out
+        verdict = json.loads(said)["verdict"] if said else "unreadable"
+        if not (run / "receipt.json").exists():
+            assert status == 125, place
+            assert verdict in ("unfinished", "unsealed", "unreadable"), place
+            return struck
+        receipt = json.loads((run / "receipt.json").read_text())
+        evidence, bound = receipt["ops"]["evidence"], receipt["ledger"]["size"]
+        lines = (run / "ledger.jsonl").read_text().splitlines()[:bound]
+        types = Counter(json.loads(line)["type"] for line in lines)
+        gaps = types.pop("x-docket.ledger-gap", 0)
+        unbound = int("end" not in receipt and "session.end" not in evidence["gaps"])
+        assert gaps <= 1, place
+        assert types.total() + evidence["unwritten_events"] + unbound == self.normal, place
+        assert verdict == ("verified" if evidence["ledger_complete"] else "incomplete"), place
         return struck
-    verdict = installed.run("verify", "--json", str(runs[0]))
-    answer: dict[str, Any] = json.loads(verdict.out) if verdict.out else {}
-    if not (runs[0] / "receipt.json").exists():
-        assert status == 125, place
-        assert answer.get("verdict") in ("unfinished", "unsealed", "unreadable"), place
-        return struck
-    receipt = json.loads((runs[0] / "receipt.json").read_text())
-    evidence, bound = receipt["ops"]["evidence"], receipt["ledger"]["size"]
-    lines = (runs[0] / "ledger.jsonl").read_text().splitlines()[:bound]
-    types = Counter(json.loads(line)["type"] for line in lines)
-    told = types.pop("x-docket.ledger-gap", 0)
-    unbound = int("end" not in receipt and "session.end" not in evidence["gaps"])
-    assert types.total() + evidence["unwritten_events"] + unbound == len(NORMAL), place
-    assert answer["verdict"] == ("verified" if evidence["ledger_complete"] else "incomplete"), place
-    assert told <= 1, place
-    return struck
 
 
 @strace
@@ -161,7 +166,7 @@ def check_injected(installed: Installed, call: str, errno: str, when: int) -> bo
 def test_a_system_call_that_fails_once_is_disclosed_exactly(
     installed: Installed, call: str, errno: str, when: int
 ) -> None:
-    assert check_injected(installed, call, errno, when)
+    assert Injection(installed).check(call, errno, when)
 
 
 @strace
@@ -173,7 +178,7 @@ def test_a_system_call_that_fails_once_is_disclosed_exactly(
 def test_each_system_call_of_a_run_failing_once_is_disclosed_exactly(
     installed: Installed, call: str, errno: str
 ) -> None:
-    when = 1
-    while check_injected(installed, call, errno, when):
+    injection, when = Injection(installed), 1
+    while injection.check(call, errno, when):
         when += 1
     assert when > 1

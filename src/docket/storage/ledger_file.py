@@ -63,7 +63,7 @@ class LedgerFile:
         try:
             write_all(self._disk, self._fd, data, self.size)
         except OSError as error:
-            self._cut_back()
+            self.cut_back()
             raise LedgerWriteError(f"cannot write {self._where}: {error.strerror}") from error
         try:
             self._disk.sync(self._fd)
@@ -106,7 +106,8 @@ class LedgerFile:
     def _where(self) -> str:
         return str(self._run.path / self.name)
 
-    def _cut_back(self) -> None:
+    def cut_back(self) -> None:
+        """Leave the durable bytes only, if the disk lets it; otherwise the file is given up."""
         try:
             self._disk.truncate(self._fd, self.size)
         except OSError:

@@ -153,6 +153,7 @@ class Record:
         except LedgerWriteError as error:
             if self._mode == "stop" or not self._note:
                 raise
+            self._notes.cut_back()  # the receipt quotes the last durable note, and the file has to end with it
             self._guard.failed(final=isinstance(error, SyncFailedError))
             self.due_us = self._clock.monotonic_us() + CHECKPOINT_US
         else:
