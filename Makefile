@@ -3,7 +3,7 @@ V := .venv
 BIN := $(V)/bin
 DEMO := .venv-demo
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test long check lint types layers docs changelog shape format clean
+.PHONY: help venv demo test long check lint types layers docs changelog shape format vectors clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ demo: $(DEMO)/.installed ## a looping agent stopped by its cap, its receipt, its
 
 shape: venv ## report lengths, complexity and docstrings; a report, never a gate
 	@$(BIN)/python -m tools.shape src/docket
+
+vectors: venv ## write spec/vectors anew from their generators
+	PYTHONPATH=tests $(BIN)/python -m conformance.write
 
 clean: ## remove everything that make made
 	rm -rf $(V) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
