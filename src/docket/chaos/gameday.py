@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from docket.chaos.lab import Lab
-from docket.chaos.phases import agent, process, record, upstream
+from docket.chaos.phases import agent, process, record, tree, upstream
 from docket.chaos.report import GameDay, PhaseReport
 from docket.clock import Clock, SystemClock
 from docket.errors import DocketError, UsageError
@@ -44,7 +44,7 @@ PHASES: tuple[Phase, ...] = (
     Phase(id="supervisor-killed", title="Supervisor killed", play=process.supervisor_killed),
     Phase(id="guardian-killed", title="Guardian killed", play=process.guardian_killed),
     Phase(id="cache", title="Cache at its ceiling", play=agent.cache),
-    Phase(id="rollback", title="Rollback", play=process.rollback),
+    Phase(id="rollback", title="Rollback", play=tree.rollback),
 )
 
 

@@ -142,7 +142,7 @@ class Lab:
 
     def provider(self, *steps: JsonObject) -> Provider:
         """A provider that goes through ``steps`` (members of ``sim.answers.Step``) and stays at the last one."""
-        provider = Provider(self._room("provider"), steps or ({"times": 0},))
+        provider = Provider(self.room("provider"), steps or ({"times": 0},))
         self._stack.callback(provider.kill)
         return provider
 
@@ -156,14 +156,18 @@ class Lab:
         agent: Mapping[str, str] | None = None,
         argv: Sequence[str] = AGENT,
         flags: Sequence[str] = (),
+        cwd: Path | None = None,
     ) -> Run:
-        """Start ``docket run`` (or ``docket chaos`` with ``faults``) over ``argv``; ``agent`` adds DOCKET_AGENT_*."""
-        room = self._room("run")
+        """Start ``docket run`` (or ``docket chaos`` with ``faults``) over ``argv``; ``agent`` adds DOCKET_AGENT_*.
+
+        The agent works in ``cwd``, by default in the room of the run.
+        """
+        room = self.room("run")
         (room / "docket.toml").write_text(policy)
         command = [sys.executable, "-m", "docket", "run" if faults is None else "chaos"]
         if faults is not None:
             command += ["--faults", faults, "--seed", str(seed)]
-        command += ["--docket-dir", str(room), "--policy", str(room / "docket.toml"), "--cwd", str(room)]
+        command += ["--docket-dir", str(room), "--policy", str(room / "docket.toml"), "--cwd", str(cwd or room)]
         command += ["--upstream", f"openai={provider.url}/v1", "--metrics-file", str(room / "docket.prom"), *flags]
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKET_", "OPENAI_"))}
         environ |= {f"DOCKET_AGENT_{name}": value for name, value in (agent or {}).items()}
@@ -176,7 +180,8 @@ class Lab:
         self._stack.callback(_end, process)
         return Run(process, room, stderr, self._clock)
 
-    def _room(self, name: str) -> Path:
+    def room(self, name: str) -> Path:
+        """A new directory of the lab."""
         self._number += 1
         room = self._root / f"{self._number:02d}-{name}"
         room.mkdir(parents=True)

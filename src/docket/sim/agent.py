@@ -43,6 +43,8 @@ class Settings:
     seed: int = 0
     max_sleep_seconds: float = 30.0
     model: str = "gpt-4o-mini"
+    prompts: int = 0
+    """So many different questions are asked in turn; 0 asks a new one each time."""
     key: str = "sk-none"
     count_file: str | None = None
     """Where the agent writes what it saw on the wire; ``docket chaos`` asks for it."""
@@ -65,6 +67,7 @@ class Settings:
             seed=_number(environ, "DOCKET_AGENT_SEED", 0),
             max_sleep_seconds=_seconds(environ, "DOCKET_AGENT_MAX_SLEEP", 30.0),
             model=environ.get("DOCKET_AGENT_MODEL", "gpt-4o-mini"),
+            prompts=_number(environ, "DOCKET_AGENT_PROMPTS", 0),
             key=environ.get("OPENAI_API_KEY", "sk-none"),
             count_file=environ.get("DOCKET_CHAOS_COUNT"),
         )
@@ -170,7 +173,8 @@ class Agent:
         return answer
 
     def _call(self, number: int) -> Answer:
-        body = {"model": self._settings.model, "messages": [{"role": "user", "content": f"step {number}"}]}
+        asked = number % self._settings.prompts if self._settings.prompts else number
+        body = {"model": self._settings.model, "messages": [{"role": "user", "content": f"step {asked}"}]}
         headers = {"authorization": f"Bearer {self._settings.key}", "content-type": "application/json"}
         url = self._settings.base_url.rstrip("/") + "/chat/completions"
         self.count.sent += 1

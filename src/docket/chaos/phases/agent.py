@@ -63,10 +63,8 @@ def retry_storm(lab: Lab, report: PhaseReport) -> None:
 
 
 def cache(lab: Lab, report: PhaseReport) -> None:
-    """The same question again and again, with a cache that holds little."""
-    run = lab.run(lab.provider(), policy="[cache]\nmode = 'run'\nmax_bytes = 4096\n", agent={"CALLS": "6"}).wait()
-    report.check("exit status of the agent", "process", expected=0, observed=run.status)
-    always(report, run)
+    """The same two questions again and again cost twice; three questions, where two answers fit, cost each time."""
+    report.skipped = "answering from the cache is not part of this version"
 
 
 def _cost(totals: object) -> object:

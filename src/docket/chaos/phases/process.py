@@ -52,11 +52,6 @@ def guardian_killed(lab: Lab, report: PhaseReport) -> None:
     tell(report, run)
 
 
-def rollback(lab: Lab, report: PhaseReport) -> None:
-    """What an agent changed in its tree is taken back."""
-    report.skipped = "docket restore is not part of this version"
-
-
 def descendants(pid: int) -> list[int]:
     """Every process below ``pid``, by the parent links of /proc."""
     parents: dict[int, list[int]] = {}
