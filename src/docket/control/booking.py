@@ -70,6 +70,8 @@ class Booking:
 
     def _usd(self, call: Call, usage: Usage, hold: Amounts) -> int:
         """Picodollars of the bill; items without a price count at the dearest known one, or as much as was held."""
+        if usage.cost_usd is not None:
+            return usage.cost_usd.pico
         known = sum_of(usage.items).pico
         missing = [item for item in usage.items if item.unit_usd is None]
         if self._quota or not missing or usage.source == "none":

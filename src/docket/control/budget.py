@@ -131,6 +131,8 @@ class Budget:
             meter.booked += amount
             if meter.limit is None:
                 continue
+            if meter.booked < meter.warn_at and not meter.spent:
+                continue
             limit, observed = meter.show(meter.limit), meter.show(meter.booked)
             if not meter.warned and meter.booked >= meter.warn_at:
                 meter.warned = True

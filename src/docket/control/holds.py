@@ -7,6 +7,7 @@ settled calls of the model and size class came to. Under ``worst`` a call that n
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Set
 from dataclasses import dataclass
 
 from docket.control.budget import Amounts
@@ -19,11 +20,16 @@ from docket.pricing.estimate import (
     PRIOR_OUTPUT,
     Bounds,
     Calibration,
-    cost,
-    possible_rates,
+    Tariff,
 )
-from docket.pricing.table import STANDARD, PriceTable, Rates
+from docket.pricing.table import STANDARD, PriceTable
 from docket.providers.call import Call, EndpointClass
+
+MAX_TIERS = 16
+"""Tiers of a provider that are remembered: an answer may name anything."""
+_AUTO = frozenset({"priority", "flex", "fast"})
+"""Tiers that the provider may choose where a request leaves it the choice."""
+_NO_TIERS: Set[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +52,15 @@ class Holds:
         self._table = table
         self._calibration = calibration
         self._answers: OrderedDict[str, int] = OrderedDict()
-        self._tiers: set[tuple[str, str]] = set()
+        self._tiers: dict[str, set[str]] = {}
+        self._offered: dict[tuple[str, str], tuple[Tariff, ...]] = {}
 
     def served(self, provider: str, tier: str) -> None:
         """Keep that ``provider`` served this tier: a request that names none may get it again."""
-        if tier != STANDARD and len(self._tiers) < MAX_CLASSES:
-            self._tiers.add((provider, tier.partition(">")[0]))
+        if tier != STANDARD:
+            seen = self._tiers.setdefault(provider, set())
+            if len(seen) < MAX_TIERS:
+                seen.add(tier.partition(">")[0])
 
     def remember(self, answer_id: str, tokens: int) -> None:
         """Keep the settled total of an answer that a later stateful request may build on."""
@@ -63,8 +72,8 @@ class Holds:
         """What ``call`` holds, or why it cannot be held."""
         if call.endpoint.kind is not EndpointClass.METERED:
             return Held(Amounts(calls=1), priced=False)
-        rates = [] if self._quota else self._rates(call)
-        if self._usd_cap and not rates and self._unpriced != "count-only":
+        tariffs = () if self._quota else self._tariffs(call)
+        if self._usd_cap and not tariffs and self._unpriced != "count-only":
             return Refused(
                 code="unpriced",
                 message=f"model {call.model} of {call.provider} has no known price, so the cap max_usd cannot hold it;"
@@ -72,40 +81,50 @@ class Holds:
             )
         worst = self._bounds(call)
         if self._worst and (self._usd_cap or self._token_cap):
-            return self._unbounded(call, worst) or self._held(call, worst or Bounds(0, 0), rates, worst=True)
-        return self._expected(call, worst, rates)
+            return self._unbounded(call, worst) or self._most(worst or Bounds(0, 0), tariffs)
+        return self._expected(call, worst, tariffs)
 
-    def _expected(self, call: Call, worst: Bounds | None, rates: list[Rates]) -> Held:
+    def _expected(self, call: Call, worst: Bounds | None, tariffs: tuple[Tariff, ...]) -> Held:
         """The smaller of the worst case and the calibrated figure, or the prior while too few calls were seen."""
-        output = PRIOR_OUTPUT if worst is None else min(PRIOR_OUTPUT, worst.output)
-        prior = self._held(
-            call,
-            Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call), output),
-            rates[:1],
-            worst=False,
-        ).amounts
         usd, tokens, known = self._calibration.expected(call.provider, call.model, call.body_bytes)
         if not known:
-            usd, tokens = max(usd, prior.usd), max(tokens, prior.tokens)
+            output = PRIOR_OUTPUT if worst is None else min(PRIOR_OUTPUT, worst.output)
+            prior = Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call), output)
+            usd = max(usd, tariffs[0].expected(prior) if tariffs else 0)
+            tokens = max(tokens, prior.tokens)
         if worst is not None and self._is_bounded(call):
-            most = self._held(call, worst, rates, worst=True).amounts
+            most = self._most(worst, tariffs).amounts
             usd, tokens = min(usd, most.usd), min(tokens, most.tokens)
-        return Held(Amounts(usd=usd if rates else 0, tokens=tokens, calls=1), priced=bool(rates))
+        return Held(Amounts(usd if tariffs else 0, tokens, 1), priced=bool(tariffs))
 
-    def _held(self, call: Call, bounds: Bounds, rates: list[Rates], *, worst: bool) -> Held:
-        usd = max((cost(bounds, each, worst=worst) for each in rates), default=0)
-        return Held(Amounts(usd=usd, tokens=bounds.tokens, calls=1), priced=bool(rates))
+    def _most(self, bounds: Bounds, tariffs: tuple[Tariff, ...]) -> Held:
+        usd = max([tariff.worst(bounds) for tariff in tariffs], default=0)
+        return Held(Amounts(usd, bounds.tokens, 1), priced=bool(tariffs))
 
-    def _rates(self, call: Call) -> list[Rates]:
-        """The rates at which the call may be served, the likeliest first; empty without a price."""
-        found = self._table.resolve(call.provider, call.model)
-        if found is None:
-            dearest = self._table.dearest(call.provider) if self._unpriced == "dearest" else {}
-            return [dearest] if dearest else []
-        named = call.tier or STANDARD
-        tiers = {STANDARD, tier_name(named)} if named != "auto" else {STANDARD, "priority", "flex", "fast"}
-        tiers |= {tier for provider, tier in self._tiers if provider == call.provider and call.tier is None}
-        return possible_rates(self._table.tiers(found.prices), tiers, call.body_bytes)
+    def _tariffs(self, call: Call) -> tuple[Tariff, ...]:
+        """Those at which the call may be served, the standard one first; empty without a price."""
+        key = (call.provider, call.model)
+        offered = self._offered.get(key)
+        if offered is None:
+            if len(self._offered) >= MAX_CLASSES:
+                self._offered.clear()
+            offered = self._offered[key] = self._read(*key)
+        seen = self._tiers.get(call.provider, _NO_TIERS) if call.tier is None else _NO_TIERS
+        named = tier_name(call.tier)
+        dearer = _AUTO if call.tier == "auto" else seen
+        return tuple(
+            tariff
+            for tariff in offered
+            if call.body_bytes >= tariff.size and (tariff.tier in (STANDARD, named) or tariff.tier in dearer)
+        )
+
+    def _read(self, provider: str, model: str) -> tuple[Tariff, ...]:
+        found = self._table.resolve(provider, model)
+        if found is not None:
+            tiers = self._table.tiers(found.prices)
+            return tuple(Tariff.of(name, tiers[name]) for name in sorted(tiers, key=lambda name: name != STANDARD))
+        rates = self._table.dearest(provider) if self._unpriced == "dearest" else {}
+        return (Tariff.of(STANDARD, rates),) if rates else ()
 
     def _bounds(self, call: Call) -> Bounds | None:
         """At most so many tokens by the call's own limits or its model's; None where nothing bounds the output."""

@@ -81,8 +81,9 @@ def input_tokens(items: tuple[tuple[str, int], ...]) -> int:
 
 def rate_of(kind: str, rates: Rates) -> Price | None:
     """The price of ``kind``, its own or that of what it is billed as."""
-    if kind in rates:
-        return rates[kind]
+    own = rates.get(kind)
+    if own is not None:
+        return own
     instead = [rates[other] for other in FALLBACKS.get(kind, ()) if other in rates]
     return max(instead, key=lambda price: price.unit_usd.pico) if instead else None
 

@@ -7,7 +7,6 @@ bill. A token is at least one byte of the request, so its bytes bound its input.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from docket.ledger.usage import Estimate, Item
@@ -43,31 +42,48 @@ class Bounds:
         return self.input + self.output
 
 
-def dearest(rates: Rates, kinds: tuple[str, ...]) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """What one tier of a model comes to in picodollars per token: as plain input and output, and at the dearest."""
+
+    tier: str
+    size: int
+    """Input tokens above which it counts; 0 is always."""
+    input: int
+    output: int
+    worst_input: int
+    worst_output: int
+    request: int
+    """Picodollars per request."""
+
+    @classmethod
+    def of(cls, name: str, rates: Rates) -> Tariff:
+        """The tariff of a tier of the table, whose name may hold a context size."""
+        tier, _, size = name.partition(">")
+        request = rates.get("request")
+        return cls(
+            tier=tier,
+            size=int(size or 0),
+            input=_dearest(rates, INPUT_KINDS[:1]),
+            output=_dearest(rates, OUTPUT_KINDS[:1]),
+            worst_input=_dearest(rates, INPUT_KINDS),
+            worst_output=_dearest(rates, OUTPUT_KINDS),
+            request=request.unit_usd.pico if request else 0,
+        )
+
+    def expected(self, bounds: Bounds) -> int:
+        """What ``bounds`` cost in picodollars as plain input and output."""
+        return bounds.input * self.input + bounds.output * self.output + self.request
+
+    def worst(self, bounds: Bounds) -> int:
+        """What ``bounds`` cost in picodollars at the dearest kinds."""
+        return bounds.input * self.worst_input + bounds.output * self.worst_output + self.request
+
+
+def _dearest(rates: Rates, kinds: tuple[str, ...]) -> int:
     """The highest price of ``kinds`` in picodollars per token; 0 where none is sold."""
-    return max((_per_token(rates, kind) for kind in kinds), default=0)
-
-
-def cost(bounds: Bounds, rates: Rates, *, worst: bool) -> int:
-    """What ``bounds`` cost in picodollars: at the dearest kinds, or as plain input and output."""
-    into, out = (INPUT_KINDS, OUTPUT_KINDS) if worst else (("input",), ("output",))
-    request = rates["request"].unit_usd.pico if "request" in rates else 0
-    return bounds.input * dearest(rates, into) + bounds.output * dearest(rates, out) + request
-
-
-def possible_rates(offered: Mapping[str, Rates], tiers: Set[str], most_input: int) -> list[Rates]:
-    """The rates of ``tiers``; a context-size variant counts where the request is large enough for it."""
-    possible = []
-    for name, rates in offered.items():
-        base, _, size = name.partition(">")
-        if base in tiers and (not size or most_input > int(size)):
-            possible.append(rates)
-    return possible
-
-
-def _per_token(rates: Rates, kind: str) -> int:
-    rate = rate_of(kind, rates)
-    return rate.unit_usd.pico // rate.per if rate is not None and rate.per != 1 else 0
+    prices = [rate_of(kind, rates) for kind in kinds]
+    return max((price.unit_usd.pico // price.per for price in prices if price and price.per != 1), default=0)
 
 
 @dataclass(slots=True)
