@@ -85,7 +85,10 @@ class Upstream(Protocol):
 class Client(Protocol):
     """The agent's side."""
 
-    started: bool
+    @property
+    def started(self) -> bool:
+        """Whether the head of an answer went out."""
+        ...
 
     def on_gone(self, listener: Callable[[], None] | None) -> None: ...
 

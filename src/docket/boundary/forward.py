@@ -23,12 +23,14 @@ from docket.boundary.response import Outgoing
 from docket.boundary.routes import Route
 from docket.boundary.settings import Settings
 from docket.boundary.tee import Tee
-from docket.boundary.wire import RequestHead
+from docket.boundary.trimming import TrimmingClient
+from docket.boundary.wire import Framing, RequestHead
 from docket.clock import Clock
 from docket.control.decision import Refused
 from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
 from docket.providers import registry
+from docket.providers.amendment import asking_for_usage, versioned
 from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
 from docket.storage.blobs import Blobs
 
@@ -73,9 +75,10 @@ class Forwarder:
             return
         path = target.partition(b"?")[0].decode("latin-1")
         endpoint = registry.recognise(route.family, head.method.decode("latin-1"), path)
+        sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if not needs_body(endpoint.kind, head.method):
-            outgoing = Outgoing(origin=route.origin, head=head, target=target, body=PassingBody(body))
-            await self._pass(route, endpoint, outgoing, client)
+            outgoing = Outgoing(origin=route.origin, head=head, target=sent or target, body=PassingBody(body))
+            await self._pass(route, endpoint, outgoing, target, client)
             return
         try:
             held = await hold(body, self._shelf)
@@ -83,12 +86,14 @@ class Forwarder:
             await self._too_large(route, error, client)
             return
         try:
-            outgoing = Outgoing(origin=route.origin, head=head, target=target, body=held)
-            await self._decide(route, endpoint, outgoing, client)
+            outgoing = Outgoing(origin=route.origin, head=head, target=sent or target, body=held)
+            await self._decide(route, endpoint, outgoing, target, client)
         finally:
             held.close()
 
-    async def _decide(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, client: HttpClient) -> None:
+    async def _decide(
+        self, route: Route, endpoint: Endpoint, outgoing: Outgoing, target: bytes, client: HttpClient
+    ) -> None:
         held = outgoing.body
         assert isinstance(held, HeldBody)
         try:
@@ -106,11 +111,41 @@ class Forwarder:
         if isinstance(treatment, Refused):
             await self._exchange.deny(call, treatment, client)
             return
-        private: dict[str, Json] = {"target": recordable(outgoing.target), "request_sha256": held.sha256}
+        private: dict[str, Json] = {**_targets(target, outgoing), "request_sha256": held.sha256}
         if self._blobs is not None and self._settings.record_requests:
             private["body"] = await keep(self._blobs, held.content()[: self._settings.max_body_bytes], held.size)
         tee = self._tee(call, observed=treatment is Treatment.METER)
-        await self._exchange.handle(Request(call=call, outgoing=outgoing, private=private), client, tee)
+        amended = self._asking_for_usage(call, outgoing, held)
+        try:
+            if amended is not None:
+                private["amended_sha256"] = amended.sha256
+            request = Request(
+                call=call,
+                outgoing=replace(outgoing, body=amended or held),
+                private=private,
+                amended=amended is not None or outgoing.target != target,
+            )
+            await self._exchange.handle(request, TrimmingClient(client) if amended is not None else client, tee)
+        finally:
+            if amended is not None:
+                amended.close()
+
+    def _asking_for_usage(self, call: Call, outgoing: Outgoing, held: HeldBody) -> HeldBody | None:
+        """The body that also asks for usage, where the policy wants that and the request says nothing about it."""
+        if not self._settings.request_stream_usage or content_codings(outgoing.head.headers):
+            return None
+        content = asking_for_usage(call, held.content())
+        if content is None:
+            return None
+        framing = Framing("sized", len(content)) if held.framing.kind == "sized" else held.framing
+        amended = HeldBody(self._shelf, framing)
+        try:
+            amended.add(content)
+        except (TooLargeError, OSError):
+            amended.close()
+            return None
+        amended.trailers = held.trailers
+        return amended
 
     def _tee(self, call: Call, *, observed: bool) -> Tee:
         kept = self._settings.max_body_bytes if self._settings.record_responses else 0
@@ -142,10 +177,12 @@ class Forwarder:
             retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
         )
 
-    async def _pass(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, client: HttpClient) -> None:
+    async def _pass(
+        self, route: Route, endpoint: Endpoint, outgoing: Outgoing, target: bytes, client: HttpClient
+    ) -> None:
         """Forward what is no model call; its record is durable before its end is visible."""
         carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
-        private: dict[str, Json] = {"target": recordable(outgoing.target)}
+        private = _targets(target, outgoing)
         if carried.detail:
             private["detail"] = carried.detail
         await self._recorder.submit(
@@ -171,3 +208,11 @@ class Forwarder:
         await self._denials.turn_away(
             status, "body_too_large", message, client, family=route.family, upstream=route.name
         )
+
+
+def _targets(target: bytes, outgoing: Outgoing) -> dict[str, Json]:
+    """The target as the agent sent it, and as it went on where that is another."""
+    targets: dict[str, Json] = {"target": recordable(target)}
+    if outgoing.target != target:
+        targets["amended_target"] = recordable(outgoing.target)
+    return targets

@@ -23,6 +23,8 @@ class Settings:
     """docket's own environment: its proxy variables are honoured."""
     record_requests: bool = False
     record_responses: bool = False
+    request_stream_usage: bool = False
+    """Whether streamed chat requests that say nothing about usage are made to ask for it."""
     max_body_bytes: int = 0
     """Bytes of a body that are kept for the record."""
     tls: ssl.SSLContext | None = None

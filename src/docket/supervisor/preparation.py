@@ -41,13 +41,14 @@ class Preparation:
         return Settings(
             docket=docket,
             routes=self.routes,
-            usd_cap=policy.caps.max_usd is not None,
+            usd_cap=policy.caps.max_usd is not None and policy.budget.mode == "usd",
             limits=Limits(
                 connect=policy.resilience.connect_timeout.us / 1e6, silence=policy.resilience.upstream_timeout.us / 1e6
             ),
             environment=self.request.environ,
             record_requests=policy.evidence.record_requests,
             record_responses=policy.evidence.record_responses,
+            request_stream_usage=policy.usage.request_stream_usage,
             max_body_bytes=policy.evidence.max_body_bytes,
         )
 
@@ -59,7 +60,13 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
     operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
     prices = read_prices(request.prices, timestamp(clock.unix_us())[:10])
     routes = tuple(
-        Route.of(upstream.name, upstream.base_url, family=upstream.protocol, provider=upstream.vendor)
+        Route.of(
+            upstream.name,
+            upstream.base_url,
+            family=upstream.protocol,
+            provider=upstream.vendor,
+            forward_unmetered=upstream.unmetered == "forward",
+        )
         for upstream in policy.upstreams
     )
     check_files(replace(request, policy=policy))

@@ -1,0 +1,56 @@
+"""The agent's side of an answer from which one frame is taken out: the usage that docket asked for, not the agent.
+
+Only an answer that comes in chunks and without content coding is trimmed; any other passes as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from docket.boundary.coding import content_codings
+from docket.boundary.exchange import Client
+from docket.boundary.refusals import Answer
+from docket.boundary.wire import Framing, Header, ResponseHead
+from docket.providers.amendment import UsageFrameRemover
+
+
+class TrimmingClient:
+    """Stands before a client and withholds the usage frame."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._remover: UsageFrameRemover | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._client.started
+
+    def on_gone(self, listener: Callable[[], None] | None) -> None:
+        self._client.on_gone(listener)
+
+    async def informational(self, head: ResponseHead) -> None:
+        await self._client.informational(head)
+
+    def start(self, head: ResponseHead, framing: Framing) -> None:
+        if framing.kind in ("chunked", "close") and not content_codings(head.headers):
+            self._remover = UsageFrameRemover()
+        self._client.start(head, framing)
+
+    async def flush(self) -> None:
+        await self._client.flush()
+
+    async def write(self, data: bytes) -> None:
+        left = data if self._remover is None else self._remover.feed(data)
+        if left:
+            await self._client.write(left)
+
+    async def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> None:
+        if self._remover is not None:
+            last = self._remover.feed(last) + self._remover.rest()
+        await self._client.end(last, trailers)
+
+    async def refuse(self, answer: Answer) -> None:
+        await self._client.refuse(answer)
+
+    def cut(self) -> None:
+        self._client.cut()
