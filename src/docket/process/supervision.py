@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from signal import SIGCHLD, SIGKILL, SIGTERM
+from signal import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 from typing import TypeVar
 
 from docket.clock import SystemClock
@@ -273,6 +273,8 @@ class Guardian:
     def _child_changed(self) -> None:
         if self._process.poll() is not None:
             self._guardian_gone()
+        elif self._machine.subreaper and _was_stopped(self._process.pid):
+            self._process.send_signal(SIGCONT)  # whoever stopped it: a stopped guardian guards nothing
         if os.getpid() == 1 or self.lost:
             self._collect()
 
@@ -339,6 +341,13 @@ def _status(status: int) -> ExitStatus:
     if os.WIFEXITED(status):
         return ExitStatus(code=os.WEXITSTATUS(status))
     return ExitStatus(signal=os.WTERMSIG(status), core_dumped=os.WCOREDUMP(status))
+
+
+def _was_stopped(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return False
 
 
 def _kill_group(group: int) -> None:
