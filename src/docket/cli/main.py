@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("docket.cli.verify", "Check a run, a receipt or a ledger."),
     "report": ("docket.cli.report", "Show a receipt."),
     "ls": ("docket.cli.ls", "List runs."),
+    "doctor": ("docket.cli.doctor", "Say what state runs are in, and repair what can be."),
     "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),

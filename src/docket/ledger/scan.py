@@ -47,7 +47,7 @@ class Scan:
     note_fault: str | None = None
     """Why a checkpoint does not fit, if one does not: ``size N: ...``."""
     watched: dict[int, ProofBuilder] = field(default_factory=dict)
-    """Growing proofs of every ``session.start`` and of the last ``session.end``, by ``seq``."""
+    """Growing proofs of every ``session.start`` and of the last ``session.end`` of each session, by ``seq``."""
     sessions: int = 0
     """Number of ``session.start`` events."""
     last_type: str = ""
@@ -128,6 +128,7 @@ class Scanner:
                 scan.chain.frontier.unwatch(scan.watched.pop(self._last_end))
             self._last_end = entry.seq
             return
+        self._last_end = None
         scan.sessions += 1
         scan.run_key = _key_of(entry)
 

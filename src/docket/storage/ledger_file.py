@@ -44,9 +44,17 @@ class LedgerFile:
 
     @classmethod
     def reopen(cls, run: RunDirectory, name: str, size: int, digest: hashlib._Hash) -> LedgerFile:
-        """The existing file ``name``, whose ``size`` bytes with the running ``digest`` were read and found good."""
+        """The existing file ``name``, whose ``size`` bytes with the running ``digest`` were read and found good.
+
+        A file that is missing though nothing is known to be in it is made.
+        """
         try:
-            fd = run.disk.open(name, WRITE, run.fd)
+            try:
+                fd = run.disk.open(name, WRITE, run.fd)
+            except FileNotFoundError:
+                if size:
+                    raise
+                return cls.create(run, name)
             run.disk.sync(fd)  # what was read may still be in memory only: its writer died
         except OSError as error:
             raise LedgerWriteError(f"cannot open {run.path / name}: {error.strerror}") from error

@@ -104,6 +104,14 @@ def runs_in(docket_dir: Path) -> list[Path]:
     return []
 
 
+def find_run(docket_dir: Path, name: Path) -> Path:
+    """The run directory that ``name`` means: a path, ``latest``, or a docket number. Raises UsageError for none."""
+    for path in (name, docket_dir / name, docket_dir / RUNS / name):
+        if path.is_dir() and NUMBER.fullmatch(path.resolve().name):
+            return path.resolve()
+    raise UsageError(f"no run {name}", hint="docket ls lists runs; latest is the newest")
+
+
 def _make_docket_dir(docket_dir: Path, disk: Disk) -> None:
     docket_dir.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
     (docket_dir / RUNS).mkdir(mode=DIRECTORY_MODE, exist_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from docket.clock import Clock
-from docket.errors import FormatError, LedgerError, LedgerWriteError
+from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger import checkpoint
 from docket.ledger.chain import MAX_LINE, Chain, Entry, weight_of
 from docket.ledger.codec import Draft, draft
@@ -23,6 +23,7 @@ from docket.receipt.model import Evidence
 from docket.storage.guard import Ceilings, Condition, Guard, WriteFailure
 from docket.storage.ledger_file import LedgerFile, SyncFailedError
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
+from docket.storage.reader import LedgerRead
 
 MAX_BATCH = MAX_LINE
 """Bytes of one batched write: bounds how far back a torn write can reach (recovery table)."""
@@ -90,7 +91,7 @@ class Record:
         ledger: LedgerFile,
         notes: LedgerFile,
         *,
-        key: SigningKey,
+        key: SigningKey | None,
         clock: Clock,
         mode: WriteFailure,
         ceilings: Ceilings,
@@ -98,7 +99,10 @@ class Record:
         watched: Mapping[int, ProofBuilder],
         committed: Callable[[Committed], None],
     ) -> None:
-        """Go on behind ``chain``; ``committed`` is told of every batch, in order."""
+        """Go on behind ``chain``; ``committed`` is told of every batch, in order.
+
+        ``key`` is the run key; without one nothing is signed (``doctor`` holds none).
+        """
         self.chain = chain
         self.differences: list[str] = []
         """How the files were found to differ from what was written, each once; each is in the ledger too."""
@@ -145,7 +149,7 @@ class Record:
         self.compare(whole=False)
         self.due_us = None
         size = self.chain.size
-        if size <= self._noted or self._notes.failed:
+        if size <= self._noted or self._notes.failed or self._key is None:
             return
         note = checkpoint.sign(self._run.name, size, self.chain.root(), self._key)
         try:
@@ -164,19 +168,11 @@ class Record:
     def position(self) -> Position:
         """The end of what is durable, after a checkpoint over it."""
         self.checkpoint()
-        chain = self.chain
-        proofs = {
-            seq: Proof(seq, chain.size, tuple(node.hex() for node in chain.frontier.proof(builder)))
-            for seq, builder in self._watched.items()
-        }
-        return Position(
-            size=chain.size,
-            head=chain.head,
-            root=chain.root().hex(),
-            elapsed_us=chain.elapsed_us,
-            note=self._note.decode(),
-            covered=self._noted == chain.size,
-            proofs=proofs,
+        return _position(
+            self.chain,
+            self._watched,
+            self._note.decode(),
+            covered=self._noted == self.chain.size,
             evidence=self.condition().evidence,
         )
 
@@ -272,6 +268,49 @@ class Record:
 def create_files(run: RunDirectory) -> tuple[LedgerFile, LedgerFile]:
     """The new, empty ledger and checkpoints of ``run``. Raises LedgerWriteError where there are such files already."""
     return LedgerFile.create(run, LEDGER), LedgerFile.create(run, CHECKPOINTS)
+
+
+def reopen_files(run: RunDirectory, read: LedgerRead) -> tuple[LedgerFile, LedgerFile]:
+    """The existing ledger and checkpoints of ``run``, as ``read`` found them: both whole, nothing torn behind.
+
+    Raises LedgerDamagedError where something stands behind what was read, LedgerWriteError where they cannot be opened.
+    """
+    scan, notes = read.scan, read.notes
+    if scan.rest or notes.length > notes.offset:
+        raise LedgerDamagedError(
+            f"{run.path} ends in a torn write", hint=f"docket doctor --quarantine-torn-tail {run.path}"
+        )
+    ledger = LedgerFile.reopen(run, LEDGER, scan.offset, scan.digest.copy())
+    try:
+        return ledger, LedgerFile.reopen(run, CHECKPOINTS, notes.offset, notes.digest.copy())
+    except LedgerWriteError:
+        ledger.close()
+        raise
+
+
+def position_of(read: LedgerRead) -> Position:
+    """The end of a ledger that was read, with the proofs of its starts and ends."""
+    scan, note = read.scan, read.notes.last.decode()
+    return _position(scan.chain, scan.watched, note, covered=scan.attested == scan.chain.size, evidence=Evidence())
+
+
+def _position(
+    chain: Chain, watched: Mapping[int, ProofBuilder], note: str, *, covered: bool, evidence: Evidence
+) -> Position:
+    proofs = {
+        seq: Proof(seq, chain.size, tuple(node.hex() for node in chain.frontier.proof(builder)))
+        for seq, builder in watched.items()
+    }
+    return Position(
+        size=chain.size,
+        head=chain.head,
+        root=chain.root().hex(),
+        elapsed_us=chain.elapsed_us,
+        note=note,
+        covered=covered,
+        proofs=proofs,
+        evidence=evidence,
+    )
 
 
 def _lose(items: list[Item]) -> None:

@@ -27,7 +27,8 @@ from docket.storage.guard import Ceilings, Condition, EventLostError, WriteFailu
 from docket.storage.ledger_file import LedgerFile
 from docket.storage.lock import Lock
 from docket.storage.paths import RunDirectory
-from docket.storage.record import MAX_BATCH, Committed, Item, Position, Record, create_files
+from docket.storage.reader import LedgerRead
+from docket.storage.record import MAX_BATCH, Committed, Item, Position, Record, create_files, reopen_files
 
 T = TypeVar("T")
 _OPENS = {"model.request": 1, "model.response": -1, "model.error": -1}
@@ -131,6 +132,36 @@ class LedgerWriter:
             lock.release()
             raise
         return cls(run, lock, ledger, notes, key=key, clock=clock, on_write_failure=on_write_failure, ceilings=ceilings)
+
+    @classmethod
+    def resume(
+        cls,
+        run: RunDirectory,
+        lock: Lock,
+        read: LedgerRead,
+        *,
+        key: SigningKey,
+        clock: Clock,
+        on_write_failure: WriteFailure = "stop",
+        ceilings: Ceilings | None = None,
+    ) -> LedgerWriter:
+        """The writer of a further session of ``run``, whose ``lock`` was taken before ``read`` was.
+
+        Raises LedgerDamagedError where the ledger ends in a torn write, LedgerWriteError where it cannot be opened.
+        """
+        ledger, notes = reopen_files(run, read)
+        return cls(
+            run,
+            lock,
+            ledger,
+            notes,
+            key=key,
+            clock=clock,
+            on_write_failure=on_write_failure,
+            ceilings=ceilings,
+            chain=read.scan.chain,
+            watched=read.scan.watched,
+        )
 
     def observe(self, observer: Callable[[Entry], None]) -> None:
         """Call ``observer`` on the event loop with every entry from now on, in order, once it is durable."""

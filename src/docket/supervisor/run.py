@@ -235,7 +235,9 @@ class _Run:
 
     def _policy_applied(self) -> PolicyApplied:
         private: dict[str, Json] = {
-            "overrides": {key: self._secrets.redact(value) for key, value in self._request.overrides.items()}
+            "overrides": {key: self._secrets.redact(value) for key, value in self._request.overrides.items()},
+            "document": self._policy_document,  # what a recovered receipt is built from
+            "prices": _about(self._prices),
         }
         if self._request.policy_file is not None:
             private["file"] = str(self._request.policy_file)

@@ -1,0 +1,87 @@
+"""``docket doctor``: what state runs are in, and the two repairs there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from docket.cli import exit_codes, output
+
+if TYPE_CHECKING:
+    from docket.supervisor.doctor import Diagnosis
+
+
+@click.command("doctor")
+@click.option(
+    "--docket-dir",
+    type=click.Path(path_type=Path),
+    default=Path(".docket"),
+    envvar="DOCKET_DIR",
+    show_default=True,
+    help="Where runs are recorded.",
+)
+@click.option("--quarantine-torn-tail", "torn", is_flag=True, help="Move the bytes of a torn write to a file beside.")
+@click.option("--close", "closing", is_flag=True, help="End a run whose supervisor died; it gets a recovered receipt.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON document, for scripts.")
+@click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN ...]")
+def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tuple[Path, ...]) -> int:
+    """Say what state runs are in, what that means and which command deals with it.
+
+    RUN is a run directory or a docket number; without one, all runs of the docket directory are looked at, and what
+    this machine offers. Exit status 0: healthy; 1: something to do; 2: unreadable.
+    """
+    from docket.storage.paths import find_run, runs_in
+    from docket.supervisor import doctor, machine
+
+    chosen = [find_run(docket_dir, name) for name in runs] or ([] if torn or closing else runs_in(docket_dir))
+    if (torn or closing) and not chosen:
+        raise click.UsageError("name the run to repair")
+    if torn or closing:
+        for path in chosen:
+            _repair(path, closing=closing)
+    diagnoses = [doctor.diagnose(path) for path in chosen]
+    facts = {} if runs else machine.facts()
+    if as_json:
+        output.document({"runs": [diagnosis.to_json() for diagnosis in diagnoses], "machine": facts})
+    else:
+        _show(diagnoses, facts)
+    if any(diagnosis.state in doctor.UNREADABLE for diagnosis in diagnoses):
+        return exit_codes.USAGE
+    return exit_codes.OK if all(diagnosis.healthy for diagnosis in diagnoses) else exit_codes.FAILED
+
+
+def _repair(path: Path, *, closing: bool) -> None:
+    from docket.clock import SystemClock
+    from docket.storage.paths import RunDirectory
+    from docket.supervisor.closing import close, quarantine_torn_tail
+
+    run = RunDirectory.open(path)
+    try:
+        if closing:
+            closed = close(run, SystemClock())
+            output.remark(f"{run.name}: {closed.lost_calls} open calls lost, {closed.events} events, recovered receipt")
+            output.remark(f"{run.name} root {closed.root}")
+            moved = closed.quarantined
+        else:
+            moved = quarantine_torn_tail(run, SystemClock())
+        if moved is not None:
+            output.remark(f"{run.name}: {moved.bytes} bytes from byte {moved.offset} on moved to {moved.sidecar}")
+    finally:
+        run.close()
+
+
+def _show(diagnoses: list[Diagnosis], facts: dict[str, str]) -> None:
+    for diagnosis in diagnoses:
+        output.result(f"{diagnosis.path.name}: {diagnosis.state}: {output.printable(diagnosis.detail)}")
+        if not diagnosis.healthy:
+            output.result(f"  {output.printable(diagnosis.meaning)}")
+            if diagnosis.command:
+                output.result(f"  do: {diagnosis.command}")
+        for trouble in diagnosis.troubles:
+            output.result(f"  {trouble.kind}: {output.printable(trouble.detail)}")
+            if trouble.command:
+                output.result(f"  do: {trouble.command}")
+    for name, value in facts.items():
+        output.result(f"{name}: {value}")

@@ -1,0 +1,124 @@
+"""What a ledger's calls were booked at: what a resumed run's caps count from.
+
+Invariant: the fold never books less than ``Booking`` did, so that a restart cannot reset a budget; calls without an
+end count at their hold. Constant memory, but for the calls that are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from docket.control.booking import FEES
+from docket.control.budget import Amounts
+from docket.policy.model import Policy
+from docket.primitives.canonical import JsonObject
+from docket.primitives.money import PICO, Usd
+
+
+class Recorded(Protocol):
+    """What is read of an entry."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def data(self) -> JsonObject: ...
+
+
+class Rebooking:
+    """The fold; ``add`` every entry in order."""
+
+    def __init__(self) -> None:
+        self._usd = 0
+        self._tokens = 0
+        self._holds: dict[int, Amounts] = {}
+        self.last_call = 0
+        """The highest call number."""
+
+    def add(self, entry: Recorded) -> None:
+        """Take the next entry of the ledger."""
+        data: Mapping[str, Any] = entry.data
+        match entry.type:
+            case "model.request":
+                hold = data["hold"]
+                self._holds[data["call"]] = Amounts(usd=_pico(hold.get("usd")), tokens=hold["tokens"], calls=1)
+                self.last_call = max(self.last_call, data["call"])
+            case "model.cache_hit":
+                self.last_call = max(self.last_call, data["call"])
+            case "model.response" | "model.error":
+                booked = _booked(data.get("usage"), self._holds.pop(data["call"], Amounts()))
+                self._usd += booked.usd
+                self._tokens += booked.tokens
+            case "x-docket.ledger-gap":
+                self._usd += _pico(data["lost"].get("cost_usd"))
+                self._tokens += data["lost"].get("tokens", 0)
+            case _:
+                pass
+
+    @property
+    def open_calls(self) -> Mapping[int, Amounts]:
+        """Calls whose end is not in the ledger, and what each held."""
+        return self._holds
+
+    @property
+    def booked(self) -> Amounts:
+        """Dollars, tokens and calls, calls without an end at their hold."""
+        return Amounts(
+            usd=self._usd + sum(hold.usd for hold in self._holds.values()),
+            tokens=self._tokens + sum(hold.tokens for hold in self._holds.values()),
+            calls=self.last_call,
+        )
+
+
+def spent_cap(policy: Policy, booked: Amounts, elapsed_us: int) -> str | None:
+    """The sentence that names a cap of ``policy`` that ``booked`` and ``elapsed_us`` have reached, if one is."""
+    caps = policy.caps
+    usd = None if policy.budget.mode == "quota" or caps.max_usd is None else caps.max_usd.pico
+    wall = None if caps.max_wall_seconds is None else caps.max_wall_seconds.us
+    for name, limit, used in (
+        ("max_usd", usd, booked.usd),
+        ("max_tokens", caps.max_tokens, booked.tokens),
+        ("max_model_calls", caps.max_model_calls, booked.calls),
+        ("max_wall_seconds", wall, elapsed_us),
+    ):
+        if limit is not None and used >= limit:
+            scale = {"max_usd": PICO, "max_wall_seconds": 1_000_000}.get(name, 1)
+            return f"{name} is spent: {_decimal(used, scale)} of {_decimal(limit, scale)}"
+    return None
+
+
+def _booked(usage: Mapping[str, Any] | None, hold: Amounts) -> Amounts:
+    """What ``Booking`` booked for a call with this bill: the bill, and at least the estimate, or else the hold."""
+    if usage is None:
+        return Amounts()
+    usd, tokens, unpriced = _sum(usage["items"])
+    if usage["source"] == "reported":
+        return Amounts(usd=max(usd, hold.usd) if unpriced else usd, tokens=tokens)
+    if "estimate" in usage:
+        least_usd, least_tokens, _ = _sum(usage["estimate"]["items"])
+    else:
+        least_usd, least_tokens = hold.usd, hold.tokens
+    return Amounts(usd=max(usd, least_usd), tokens=max(tokens, least_tokens))
+
+
+def _sum(items: list[Mapping[str, Any]]) -> tuple[int, int, bool]:
+    """Picodollars and tokens of ``items``, and whether one has no price."""
+    usd = tokens = 0
+    unpriced = False
+    for item in items:
+        if item["kind"] not in FEES:
+            tokens += item["quantity"]
+        if "unit_usd" in item:
+            usd += Usd.parse(item["unit_usd"]).times(item["quantity"], item["per"]).pico
+        else:
+            unpriced = True
+    return usd, tokens, unpriced
+
+
+def _pico(amount: str | None) -> int:
+    return Usd.parse(amount).pico if amount is not None else 0
+
+
+def _decimal(value: int, scale: int) -> str:
+    return str(Usd(value * (PICO // scale)))
