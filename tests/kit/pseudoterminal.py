@@ -52,6 +52,13 @@ class PseudoTerminal:
             if left <= 0 or not self._read(left):
                 raise AssertionError(f"no {pattern!r} after:\n{self.transcript.decode('utf-8', 'replace')}")
 
+    def glimpse(self, pattern: str) -> re.Match[str]:
+        """As ``expect``, but what stands around the match may still be expected."""
+        mark = len(self.transcript) - len(self._unread)
+        found = self.expect(pattern)
+        self._unread = self.transcript[mark:]
+        return found
+
     def _read(self, patience: float) -> bool:
         if not select.select([self.master], [], [], patience)[0]:
             return True

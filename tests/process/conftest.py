@@ -99,7 +99,7 @@ class Shell:
     def start(self, *argv: str, grace: float = 5.0, suffix: str = "") -> tuple[int, int, int]:
         """Type the command line; returns the pids of docket, guardian and agent."""
         self.terminal.send(self.docket(*argv, grace=grace) + suffix + "\n")
-        found = self.terminal.expect(r"docket (\d+) guardian (\d+) agent (\d+)")
+        found = self.terminal.glimpse(r"docket (\d+) guardian (\d+) agent (\d+)")
         return int(found[1]), int(found[2]), int(found[3])
 
     def prompt(self) -> None:

@@ -50,6 +50,7 @@ class Guardian:
         self._exit: asyncio.Future[ExitStatus] | None = None
         self._reaped: asyncio.Future[Reaped] | None = None
         self._gone: asyncio.Future[None] | None = None
+        self._early: list[tuple[str | int, ...]] = []
         self._orphans: list[Orphan] = []
         self._closing = False
         self._salvage: Reaper | None = None
@@ -110,10 +111,12 @@ class Guardian:
             self._exit = None
             return ExecFailed(int(answer[1]), answer[2].decode("utf-8", "replace"))
         self._agent = int(answer[1])
+        for early in self._early:
+            self._tell(*early)
         return Spawned(self._agent)
 
     def signal(self, number: int) -> None:
-        """Send a signal to the agent's process group. After the agent's end it goes nowhere."""
+        """Send a signal to the agent's process group: before the spawn, at the spawn; after its end, nowhere."""
         self._tell("signal", int(number))
 
     def stop(self, grace_seconds: float, number: int = SIGTERM) -> None:
@@ -136,6 +139,8 @@ class Guardian:
         loop = asyncio.get_running_loop()
         if self._reaped is None:
             self._reaped = loop.create_future()
+        if self._agent is None:
+            return Reaped((), guardian_lost=self.lost)
         if self.lost:
             self._tick()
         else:
@@ -192,8 +197,10 @@ class Guardian:
         finally:
             self._stage = None
 
-    def _tell(self, *fields: bytes | str | int) -> None:
-        if self._link is not None and not self.lost:
+    def _tell(self, *fields: str | int) -> None:
+        if self._agent is None:
+            self._early.append(fields)
+        elif self._link is not None and not self.lost:
             self._link.write(frame(*fields))
 
     def _hear(self, message: list[bytes]) -> None:
