@@ -87,6 +87,12 @@ FLAGS: dict[str, str] = {
 @click.option(
     "--sign", "sign", type=click.Path(path_type=Path), help="Operator key of `docket keygen`; signs the receipt."
 )
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Continue this run (directory, docket number or latest) in a further session: what was booked counts.",
+)
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
 def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> int:
     """Run COMMAND as an agent whose model calls pass through docket.
@@ -98,6 +104,7 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
     \b
       docket run --max-usd 5 -- python agent.py
       docket run --max-calls 100 --on-breach deny -- claude -p "fix the tests"
+      docket run --resume latest --max-usd 5 -- python agent.py
 
     Exit status: the agent's own; 42 stopped by a cap; 125 docket failed; 126, 127 COMMAND cannot be started; 128+n
     ended by signal n; 2 wrong call or policy, nothing started.
@@ -111,6 +118,7 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
 def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> RunRequest:
     """The run that the options of ``docket run`` ask for. Raises UsageError, PolicyError."""
     from docket.policy.parse import override
+    from docket.storage.paths import find_run
     from docket.supervisor.adapting import check_agent
     from docket.supervisor.request import RunRequest
 
@@ -122,10 +130,12 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
     cwd: Path = options["cwd"]
     if not cwd.is_dir():
         raise UsageError(f"--cwd: {cwd} is not a directory")
+    docket_dir = options["docket_dir"].absolute()
     return RunRequest(
         argv=argv,
         policy=effective,
-        docket_dir=options["docket_dir"].absolute(),
+        docket_dir=docket_dir,
+        resume=find_run(docket_dir, options["resume"]) if options["resume"] is not None else None,
         cwd=cwd.absolute(),
         environ=dict(os.environ),
         policy_file=policy_file,

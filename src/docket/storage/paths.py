@@ -57,7 +57,7 @@ class RunDirectory:
             path.mkdir(mode=DIRECTORY_MODE)
             fd = os.open(path, _DIRECTORY)
             _sync_path(disk, path.parent)
-            _point_latest(docket_dir, number)
+            point_latest(docket_dir, number)
         except OSError as error:
             raise UsageError(
                 f"cannot make the run directory {path}: {error.strerror}",
@@ -132,7 +132,9 @@ def _sync_path(disk: Disk, path: Path) -> None:
         os.close(fd)
 
 
-def _point_latest(docket_dir: Path, number: str) -> None:
+def point_latest(docket_dir: Path, number: str) -> None:
+    """Let ``latest`` be the run ``number``."""
     temporary = docket_dir / f".{LATEST}.{number}"
+    temporary.unlink(missing_ok=True)
     temporary.symlink_to(Path(RUNS) / number)
     temporary.rename(docket_dir / LATEST)

@@ -20,6 +20,7 @@ from docket.storage.writer import LedgerWriter
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation
 from docket.supervisor.recorder import RunRecorder
+from docket.supervisor.resuming import TakenUp
 from docket.supervisor.watching import Watching
 
 
@@ -34,13 +35,17 @@ class Assembly:
         ports: Ports,
         directory: RunDirectory,
         writer: LedgerWriter,
+        taken_up: TakenUp | None,
         recorder: RunRecorder,
         on_breach: Callable[[CapExceeded], None],
         on_fatal: Callable[[Exception], None],
     ) -> None:
         """``on_breach`` and ``on_fatal`` are the boundary's."""
         policy, clock = preparation.request.policy, ports.clock
-        self.gate = Gate(policy, preparation.prices)
+        first_call = taken_up.past.rebooking.last_call + 1 if taken_up is not None else 1
+        self.gate = Gate(policy, preparation.prices, first_call=first_call)
+        if taken_up is not None:
+            taken_up.rebook(self.gate.budget)
         admission = QueuedAdmission(self.gate, clock)
         self.watching = Watching(
             docket=docket, policy=policy, clock=clock, accounts=self.gate, ledger=writer, record=recorder.submit

@@ -27,6 +27,8 @@ class RunRequest:
     policy_file: Path | None = None
     overrides: Mapping[str, str] = field(default_factory=dict)
     """Flags that changed the policy, by dotted key: recorded as private members of ``policy.applied``."""
+    resume: Path | None = None
+    """Run directory of the run that this session continues."""
     prices: Path | None = None
     label: str | None = None
     port: int = 0

@@ -15,7 +15,6 @@ from typing import cast
 
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
 from docket.host import host
-from docket.ledger.chain import Entry
 from docket.ledger.events import (
     CapExceeded,
     CapWarning,
@@ -37,10 +36,10 @@ from docket.process.signals import SignalRelay
 from docket.process.supervision import Guardian
 from docket.receipt import build
 from docket.receipt.model import Run
-from docket.receipt.totals import Totals
 from docket.storage.guard import Ceilings, WriteFailure
 from docket.storage.keys import hide_memory, new_run_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
+from docket.storage.reader import read_ledger
 from docket.storage.writer import LedgerWriter
 from docket.supervisor.adapting import Adapted, adapt
 from docket.supervisor.announce import Announcer, figures, summary, write_summaries
@@ -48,10 +47,12 @@ from docket.supervisor.assembly import Assembly
 from docket.supervisor.environment import Route, agent_environment, changed_names
 from docket.supervisor.files import RunFiles
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Phase, Stop, exit_status, outcome
+from docket.supervisor.past import Past, Session
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation, prepare
 from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.request import RunRequest
+from docket.supervisor.resuming import TakenUp, take_up
 from docket.supervisor.seal import TOOL, Keys, host_name, seal, session_start
 from docket.supervisor.secrets import Secrets
 
@@ -64,16 +65,29 @@ def run(request: RunRequest, ports: Ports | None = None) -> int:
     """Supervise one run; gives docket's exit status. Raises DocketError where nothing was started."""
     ports = ports or Ports()
     preparation = prepare(request, ports.clock)
+    taken_up = None
+    if request.resume is not None:
+        policy = preparation.request.policy
+        taken_up = take_up(request.resume, policy, preparation.operator, ports.clock, ports.disk)
     guardian = Guardian.start()
     hidden = hide_memory()
     keys = Keys(run=new_run_key(), operator=preparation.operator)
-    return asyncio.run(_Run(preparation, guardian, keys, ports, hidden=hidden).main())
+    return asyncio.run(_Run(preparation, guardian, keys, ports, taken_up, hidden=hidden).main())
 
 
 class _Run:
     """The state of one run."""
 
-    def __init__(self, preparation: Preparation, guardian: Guardian, keys: Keys, ports: Ports, *, hidden: bool) -> None:
+    def __init__(
+        self,
+        preparation: Preparation,
+        guardian: Guardian,
+        keys: Keys,
+        ports: Ports,
+        taken_up: TakenUp | None,
+        *,
+        hidden: bool,
+    ) -> None:
         self._preparation = preparation
         self._request = request = preparation.request
         self._prices = preparation.prices
@@ -84,10 +98,12 @@ class _Run:
         self._hidden = hidden
         self._announcer = Announcer(quiet=request.quiet)
         self._secrets = Secrets(request.environ)
-        self._totals = Totals()
+        self._taken_up = taken_up
+        self._past = taken_up.past if taken_up is not None else Past()
+        self._totals = self._past.totals
         self._started_us = clock.monotonic_us()
         self._policy_document = document(request.policy, os.urandom)
-        self._number = docket_number(clock.unix_us(), os.urandom)
+        self._number = taken_up.run.name if taken_up is not None else docket_number(clock.unix_us(), os.urandom)
         self._stop: Stop | None = None
         self._exit: JsonObject = {}
         self._guardian_lost = False
@@ -102,12 +118,16 @@ class _Run:
 
     async def main(self) -> int:
         """The whole life of the run; gives docket's exit status."""
-        directory = RunDirectory.create(self._request.docket_dir, self._number, self._ports.disk)
+        directory = (
+            self._taken_up.run
+            if self._taken_up is not None
+            else RunDirectory.create(self._request.docket_dir, self._number, self._ports.disk)
+        )
         try:
             self._files = RunFiles(self._request, directory, self._announcer, self._clock)
             try:
                 self._files_before = await self._files.before()
-                self._started_us = self._clock.monotonic_us()
+                self._started_us = self._clock.monotonic_us() - self._totals.activity.elapsed_us
                 return await self._opened(directory)
             finally:
                 self._files.close()
@@ -116,18 +136,22 @@ class _Run:
             await self._guardian.close()
 
     async def _opened(self, directory: RunDirectory) -> int:
-        resilience = self._request.policy.resilience
-        writer = LedgerWriter.create(
-            directory,
-            key=self._keys.run,
-            clock=self._clock,
-            on_write_failure=cast(WriteFailure, resilience.write_failure),
-            ceilings=Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events),
-        )
+        writer = self._writer(directory)
         try:
             return await self._recorded(directory, writer)
         finally:
             await writer.close()
+
+    def _writer(self, directory: RunDirectory) -> LedgerWriter:
+        resilience, taken = self._request.policy.resilience, self._taken_up
+        mode = cast(WriteFailure, resilience.write_failure)
+        ceilings = Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events)
+        key, clock = self._keys.run, self._clock
+        if taken is None:
+            return LedgerWriter.create(directory, key=key, clock=clock, on_write_failure=mode, ceilings=ceilings)
+        return LedgerWriter.resume(
+            directory, taken.lock, taken.past.read, key=key, clock=clock, on_write_failure=mode, ceilings=ceilings
+        )
 
     async def _recorded(self, directory: RunDirectory, writer: LedgerWriter) -> int:
         self._recorder = RunRecorder(writer, self._evidence_broke)
@@ -137,11 +161,14 @@ class _Run:
             ports=self._ports,
             directory=directory,
             writer=writer,
+            taken_up=self._taken_up,
             recorder=self._recorder,
             on_breach=self._breached,
             on_fatal=self._fault,
         )
         writer.observe(self._totals.add)
+        if self._taken_up is not None:
+            read_ledger(directory, self._parts.watching.observe)
         writer.observe(self._parts.watching.observe)
         writer.observe_syncs(self._parts.watching.observe_sync)
         writer.when_full(self._full)
@@ -165,7 +192,10 @@ class _Run:
         start = await writer.append_watched(self._session_start(adapted))
         if start is None:
             raise LedgerWriteError("the start of the run could not be written")
+        self._past.sessions.append(Session(start))
         await self._recorder.append(self._policy_applied())
+        if self._taken_up is not None and self._taken_up.torn is not None:
+            await self._recorder.append(self._taken_up.torn)
         await self._recorder.append(self._files_before)
         if self._ports.begin is not None:
             self._ports.begin(self._recorder.submit)
@@ -191,7 +221,7 @@ class _Run:
                 for watch in watches:
                     watch.cancel()
                 adapted.tidy()
-            return await self._sealed(directory, writer, start)
+            return await self._sealed(directory, writer)
 
     # ── before the agent ──
 
@@ -221,6 +251,8 @@ class _Run:
             policy=build.document_digest(self._policy_document),
             prices=self._prices.digest(),
             private=private,
+            session=len(self._past.sessions),
+            continues=self._taken_up.continues if self._taken_up is not None else None,
         )
 
     def _identity(self) -> dict[str, Json]:
@@ -348,12 +380,12 @@ class _Run:
 
     # ── after the last process ──
 
-    async def _sealed(self, directory: RunDirectory, writer: LedgerWriter, start: Entry) -> int:
+    async def _sealed(self, directory: RunDirectory, writer: LedgerWriter) -> int:
         if self._recorder.broken is not None:
             raise self._recorder.broken
         ending = self._ending()
         run = self._receipt(ending)
-        position = await seal(directory, writer, self._totals, run, self._keys, (start,), os.urandom)
+        position = await seal(directory, writer, self._totals, run, self._keys, self._past.starts, os.urandom)
         self._enter(Phase.SEALED)
         totals = self._totals.to_json(whole=run.evidence.whole)
         self._announcer.root(self._number, position.root)
@@ -381,7 +413,7 @@ class _Run:
             outcome=outcome(ending),
             exit=self._exit,
             policy=self._policy_document,
-            tables=(_about(self._prices),),
+            tables=(*self._past.tables, _about(self._prices)),
             caps=self._parts.caps(self._request.policy),
             enforcement=self._enforcement(),
             private=self._identity(),
@@ -401,6 +433,8 @@ class _Run:
         if not self._totals.requests and not self._totals.denied:
             said.append("No model call crossed the boundary: whatever the agent spent went around it.")
             self._announcer.problem("no model call crossed the boundary: is the agent pointed at docket?")
+        if self._taken_up is not None:
+            said += self._taken_up.limits
         if not self._hidden:
             said.append("docket's memory could be read by processes of the same user: the run key may be known.")
         return tuple(said)

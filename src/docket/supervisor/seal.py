@@ -9,23 +9,23 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 
 from docket import __version__
 from docket.errors import LedgerWriteError
-from docket.ledger.chain import Entry
-from docket.ledger.events import SessionStart
+from docket.ledger.events import Continues, SessionStart
 from docket.primitives.canonical import Json, JsonObject, encode
 from docket.primitives.sealed import Entropy
 from docket.primitives.signature import SigningKey
 from docket.receipt import build
-from docket.receipt.model import Anchor, Proven, Run, Start
+from docket.receipt.model import Anchor, Run, Start
 from docket.receipt.totals import Totals
 from docket.storage.durable import replace as replace_file
 from docket.storage.paths import RECEIPT, RunDirectory
 from docket.storage.record import Position
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.past import proven
 
 TOOL: JsonObject = {"name": "docket", "version": __version__}
 
@@ -38,29 +38,39 @@ class Keys:
     operator: SigningKey | None = None
 
 
-def session_start(*, docket: str, keys: Keys, policy: str, prices: str, private: Mapping[str, Json]) -> SessionStart:
-    """The first event of a first session; ``policy`` and ``prices`` are digests (evidence format section 2)."""
+def session_start(
+    *,
+    docket: str,
+    keys: Keys,
+    policy: str,
+    prices: str,
+    private: Mapping[str, Json],
+    session: int = 0,
+    continues: Continues | None = None,
+) -> SessionStart:
+    """The first event of a session; ``policy`` and ``prices`` are digests (evidence format sections 2 and 3)."""
     endorsement: JsonObject | None = None
     if keys.operator is not None:
         said: JsonObject = {
-            "continues": None,
+            "continues": None if continues is None else asdict(continues),
             "docket": docket,
             "policy": policy,
             "prices": prices,
             "run_key": keys.run.public.hex(),
-            "session": 0,
+            "session": session,
         }
         signed = keys.operator.sign(b"docket-endorse/1\x00" + encode(said))
         endorsement = {"alg": "ed25519", "key": keys.operator.public.hex(), "value": signed.hex()}
     return SessionStart(
         docket=docket,
-        session=0,
+        session=session,
         run_key=keys.run.public.hex(),
         policy=policy,
         prices=prices,
         tool=TOOL,
         platform=_platform(),
         endorsement=endorsement,
+        continues=continues,
         private=private,
     )
 
@@ -71,10 +81,10 @@ async def seal(
     totals: Totals,
     run: Run,
     keys: Keys,
-    starts: Sequence[Entry],
+    sessions: Callable[[Position], tuple[Start, ...]],
     entropy: Entropy,
 ) -> Position:
-    """End the ledger and write the receipt; gives what the receipt binds.
+    """End the ledger and write the receipt; gives what the receipt binds. ``sessions`` are the starts with proofs.
 
     Raises LedgerWriteError where the end could not be made durable, LedgerError where the receipt could not.
     """
@@ -92,8 +102,8 @@ async def seal(
         root=position.root,
         head=position.head,
         checkpoint=position.note,
-        starts=tuple(Start(start=_proven(start, position)) for start in starts),
-        end=_proven(end, position) if end is not None else None,
+        starts=sessions(position),
+        end=proven(end, position) if end is not None else None,
     )
     receipt = build.build(run, totals, anchor, entropy, operator=keys.operator is not None)
     line = build.to_line(build.sign(receipt, keys.run, keys.operator))
@@ -102,11 +112,6 @@ async def seal(
     except OSError as error:
         raise LedgerWriteError(f"the receipt could not be written: {error.strerror}") from error
     return position
-
-
-def _proven(entry: Entry, position: Position) -> Proven:
-    proof = position.proofs[entry.seq]
-    return Proven(event=entry.to_json(), index=proof.index, size=proof.size, hashes=proof.hashes)
 
 
 def _platform() -> JsonObject:
