@@ -16,7 +16,7 @@ from docket.ledger.events import Event
 from docket.snapshot.scope import Scope
 from docket.snapshot.watch import FileWatch, Watched
 from docket.storage.writer import LedgerWriter
-from tests.kit.runs import KEY, new_run, session_end, session_start
+from kit.runs import KEY, new_run, session_end, session_start
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "fs"
 Sight = dict[str, tuple[object, ...]]

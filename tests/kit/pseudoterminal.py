@@ -13,7 +13,7 @@ import termios
 from collections.abc import Mapping, Sequence
 
 from docket.clock import SystemClock
-from tests.kit.processes import PATIENCE
+from kit.processes import PATIENCE
 
 
 class PseudoTerminal:

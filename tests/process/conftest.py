@@ -14,8 +14,8 @@ from typing import IO
 import pytest
 
 from docket.primitives import canonical
-from tests.kit.processes import gone
-from tests.kit.pseudoterminal import PseudoTerminal
+from kit.processes import gone
+from kit.pseudoterminal import PseudoTerminal
 
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "tests/process/agents.py"

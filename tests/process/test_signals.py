@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kit.processes import gone, state, until
+from kit.processes import gone, state, until
 from tests.process.conftest import Run, agent
 
 Start = Callable[..., Run]

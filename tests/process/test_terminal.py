@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from docket.primitives import canonical
-from tests.kit.processes import gone, state, until
-from tests.kit.pseudoterminal import PseudoTerminal
+from kit.processes import gone, state, until
+from kit.pseudoterminal import PseudoTerminal
 from tests.process.conftest import CASES, ROOT, Shell, agent
 
 

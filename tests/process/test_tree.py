@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from docket.process import reaper
-from tests.kit.freezer import Freezer
-from tests.kit.processes import argument_holders, gone, state, until
+from kit.freezer import Freezer
+from kit.processes import argument_holders, gone, state, until
 from tests.process.conftest import CASES, ROOT, Run, agent
 
 Start = Callable[..., Run]
