@@ -73,7 +73,7 @@ def vector(
     def register(make: Callable[[], Files]) -> Callable[[], Files]:
         vectors = _areas.setdefault(area, [])
         assert verdict == "failed" or not check
-        assert not any(each.name.endswith(f"-{phrase}") for each in vectors), phrase
+        assert all(each.name != f"{area}/{number:03}-{phrase}" for number, each in enumerate(vectors, 1)), phrase
         assert '"' not in comment
         name = f"{area}/{len(vectors) + 1:03}-{phrase}"
         vectors.append(Vector(name, verdict, check, rules, comment, make, path, args))

@@ -93,13 +93,12 @@ def _hex(value: str | None, flag: str) -> str | None:
 
 def _report(path: Path, pins: Pins) -> Report:
     from docket.storage.documents import documents_at
-    from docket.verify.report import Report, Verdict
-    from docket.verify.verifier import verify
+    from docket.verify.verifier import unreadable, verify
 
     try:
         return verify(documents_at(path), pins)
     except FormatError as error:
-        return Report(Verdict.UNREADABLE, reason=str(error))
+        return unreadable(str(error))
 
 
 def _answer_line(name: str, pins: Pins) -> None:

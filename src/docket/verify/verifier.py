@@ -96,12 +96,15 @@ def verify(documents: Documents, pins: Pins | None = None) -> Report:
         if documents.proof is not None and _PROOF not in documents.proof:
             raise Unreadable('the document does not say "format":"docket-proof/1"')
         _run(case, report)
-    except Unreadable as unreadable:
-        report.verdict, report.reason = Verdict.UNREADABLE, str(unreadable)
-        report.findings = [Finding(check, Status.SKIP, "unreadable") for check, _ in CHECKS]
-        return report
+    except Unreadable as unread:
+        return unreadable(str(unread))
     _describe(case, report)
     return report
+
+
+def unreadable(reason: str) -> Report:
+    """The report on what is none of these documents."""
+    return Report(Verdict.UNREADABLE, [Finding(check, Status.SKIP, "unreadable") for check, _ in CHECKS], reason)
 
 
 def _run(case: Case, report: Report) -> None:
