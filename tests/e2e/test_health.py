@@ -85,6 +85,37 @@ def test_an_outage_makes_a_run_not_ready_and_never_not_alive(lab: Lab) -> None:
     run.wait()
 
 
+@pytest.mark.parametrize(
+    ("policy", "faults", "until", "code"),
+    [
+        ("[caps]\nmax_model_calls = 2\non_breach = 'deny'\n", None, "cap.exceeded", "cap_spent"),
+        ("", "enospc=8KiB", "x-docket.ledger-gap", "ledger_not_writable"),
+        ("[resilience]\nmin_free_bytes = 1099511627776\n", None, "model.response", "low_space"),
+    ],
+)
+def test_a_spent_cap_a_full_disk_and_low_space_are_reasons_and_the_process_is_alive(
+    policy: str, faults: str | None, until: str, code: str, lab: Lab
+) -> None:
+    port = free_port()
+    agent = f"{sys.executable} -m docket.sim.agent; echo done >&2; exec sleep 600"
+    run = lab.run(
+        lab.provider(),
+        policy=policy,
+        faults=faults,
+        agent={"CALLS": "12"},
+        argv=("sh", "-c", agent),
+        flags=["--health-listen", f"127.0.0.1:{port}"],
+    )
+    run.until_event(until)
+    run.until(lambda: "done" in run.said(), "the end of the agent's calls")
+    status, body = get(port, "readyz")
+    assert status == 503
+    assert code in [reason["code"] for reason in json.loads(body)["reasons"]]
+    assert get(port, "livez")[0] == get(port, "startupz")[0] == 200
+    run.process.terminate()
+    run.wait()
+
+
 def test_any_model_name_leaves_metrics_that_parse(lab: Lab) -> None:
     port = free_port()
     run = lab.run(
