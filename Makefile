@@ -3,7 +3,7 @@ V := .venv
 BIN := $(V)/bin
 DEMO := .venv-demo
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test long check lint types layers docs changelog shape format vectors clean
+.PHONY: help venv demo test test-agents long check lint types layers docs changelog shape format vectors clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,10 @@ test: venv ## every test that takes under 20 s (under 5 minutes in all); skipped
 
 long: venv ## the long tests, one at a time; dated results go to docs/measurements/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m long --timeout 3600
+	$(MAKE) test-agents
+
+test-agents: venv ## real agents, installed into a directory thrown away, through docket; writes docs/measurements/
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.agent_trials --out docs/measurements/agents-$(shell date -u +%F).md
 
 docs: venv ## write again the pages that are generated from the code
 	$(BIN)/python -m tools.policy_page > docs/policy.md
