@@ -14,16 +14,28 @@ from docket.ledger.events import (
     Hold,
     ModelRequest,
     ModelResponse,
+    PolicyApplied,
     SessionEnd,
     SessionStart,
 )
 from docket.ledger.usage import Item, Usage
+from docket.policy.document import document
+from docket.policy.model import Policy
+from docket.primitives.canonical import JsonObject, decode_object
+from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
 from docket.primitives.signature import SigningKey
+from docket.receipt.build import document_digest
+from docket.receipt.model import Run
 from docket.storage.durable import Disk
-from docket.storage.paths import RunDirectory, docket_number
+from docket.storage.keys import new_run_key
+from docket.storage.paths import RECEIPT, RunDirectory, docket_number
 from docket.storage.record import Position
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.past import Session
+from docket.supervisor.resuming import take_up
+from docket.supervisor.seal import TOOL, Keys, seal
+from docket.supervisor.seal import session_start as make_start
 
 NUMBER = "DKT-20261130-0123456789"
 KEY = SigningKey(b"\x01" * 32)
@@ -88,10 +100,10 @@ def response(call: int) -> ModelResponse:
     )
 
 
-def some_events(calls: int, rng: random.Random | None = None) -> list[Event]:
-    """Requests and responses of ``calls`` calls; with ``rng`` of random size, up to a few pages."""
+def some_events(calls: int, rng: random.Random | None = None, first: int = 1) -> list[Event]:
+    """Requests and responses of ``calls`` calls from ``first`` on; with ``rng`` of random size, up to a few pages."""
     sizes = [rng.choice([0, rng.randint(0, 300), rng.randint(0, 9000)]) if rng else 0 for _ in range(calls)]
-    return [event for call in range(1, calls + 1) for event in (request(call, sizes[call - 1]), response(call))]
+    return [event for call in range(calls) for event in (request(first + call, sizes[call]), response(first + call))]
 
 
 async def write_run(run: RunDirectory, events: Iterable[Event], *, end: bool = True) -> Position:
@@ -106,3 +118,79 @@ async def write_run(run: RunDirectory, events: Iterable[Event], *, end: bool = T
     position = await writer.checkpoint()
     await writer.close()
     return position
+
+
+POLICY = document(Policy(), lambda count: b"\x09" * count)
+"""The document of the default policy, as a run records it."""
+TABLE: JsonObject = {"digest": "1" * 64, "source": "test", "date": "2026-11-30"}
+
+
+def policy_applied() -> PolicyApplied:
+    """What a closed run's receipt is built from."""
+    return PolicyApplied(policy=document_digest(POLICY), private={"document": POLICY, "prices": TABLE})
+
+
+def first_start(number: str, key: SigningKey, operator: SigningKey | None = None) -> SessionStart:
+    """A start as the supervisor makes it."""
+    return make_start(
+        docket=number,
+        keys=Keys(run=key, operator=operator),
+        policy=document_digest(POLICY),
+        prices=str(TABLE["digest"]),
+        private={"argv": ["agent"]},
+    )
+
+
+async def write_unsealed(run: RunDirectory, calls: int, *, operator: SigningKey | None = None) -> None:
+    """A run whose supervisor dies after ``calls`` calls, the last one open; a checkpoint after every second event."""
+    key = new_run_key()
+    writer = LedgerWriter.create(run, key=key, clock=SystemClock())
+    await writer.append_watched(first_start(run.name, key, operator))
+    await writer.append(policy_applied())
+    await writer.checkpoint()
+    for number, event in enumerate(some_events(calls)[:-1]):
+        await writer.append(event)
+        if number % 2:
+            await writer.checkpoint()
+    await writer.close()
+
+
+async def continue_run(path: Path, *, operator: SigningKey | None = None, calls: int = 1) -> JsonObject:
+    """Resume the run at ``path``, make ``calls`` calls in the new session, and seal it; the receipt."""
+    clock, keys = SystemClock(), Keys(run=new_run_key(), operator=operator)
+    taken = take_up(path, Policy(), operator, clock)
+    continues, first = taken.continues, taken.past.rebooking.last_call + 1
+    writer = LedgerWriter.resume(taken.run, taken.lock, taken.past.read, key=keys.run, clock=clock)
+    writer.observe(taken.past.totals.add)
+    start = await writer.append_watched(
+        make_start(
+            docket=taken.run.name,
+            keys=keys,
+            policy=document_digest(POLICY),
+            prices=str(TABLE["digest"]),
+            private={},
+            session=len(taken.past.sessions),
+            continues=continues,
+        )
+    )
+    assert start is not None
+    taken.past.sessions.append(Session(start))
+    await writer.append(policy_applied())
+    if taken.torn is not None:
+        await writer.append(taken.torn)
+    await writer.checkpoint()
+    for event in some_events(calls, first=first):
+        await writer.append(event)
+    receipt = Run(
+        docket=taken.run.name,
+        created_at=timestamp(clock.unix_us()),
+        tool=TOOL,
+        outcome="completed",
+        exit={"code": 0},
+        policy=POLICY,
+        tables=(*taken.past.tables, TABLE),
+    )
+    await seal(taken.run, writer, taken.past.totals, receipt, keys, taken.past.starts, os.urandom)
+    await writer.close()
+    taken.run.close()
+    return decode_object((path / RECEIPT).read_bytes()[:-1])

@@ -1,0 +1,125 @@
+"""docket killed with SIGKILL under load: diagnosed, closed, continued, and verified each time (B48)."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from docket.supervisor.processes import processes_of
+from kit.installed import Installed, Provider, environment
+
+LOAD = """
+call() { curl -s -o /dev/null -H 'content-type: application/json' -d '{"model":"gpt-4o","messages":[]}' \
+  "$OPENAI_BASE_URL/chat/completions"; }
+while true; do call & call & call & wait; done
+"""
+PATIENCE_SECONDS = 30.0
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait for ``condition``; busy, since what is waited for is another process's file or end."""
+    deadline = time.monotonic() + PATIENCE_SECONDS  # noqa: TID251 a bound, not a measurement
+    while not condition():
+        assert time.monotonic() < deadline, what  # noqa: TID251
+
+
+def killed_run(installed: Installed, upstream: Provider, events: int) -> Path:
+    """A run under load whose supervisor is killed once its ledger holds ``events`` events; nothing of it lives."""
+    process = subprocess.Popen(
+        [str(installed.docket), "run", "--quiet", *upstream.flags, "--", "sh", "-c", LOAD],
+        cwd=installed.directory,
+        env=environment({}),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    ledger = installed.latest / "ledger.jsonl"
+    until(lambda: ledger.exists() and ledger.read_bytes().count(b"\n") >= events, "no events came")
+    run = installed.latest.resolve()
+    process.kill()
+    process.wait()
+    until(lambda: not processes_of(run.name).pids, "a process of the run lives on")
+    return run
+
+
+def verdict(installed: Installed, run: Path) -> str:
+    return str(json.loads(installed.run("verify", "--json", str(run)).out)["verdict"])
+
+
+def kill_close_and_continue(installed: Installed, upstream: Provider, rng: random.Random) -> None:
+    """One kill in a fresh directory, and both ways to go on from it."""
+    installed = Installed(installed.python, installed.docket, installed.directory / f"{rng.random()}")
+    installed.directory.mkdir()
+    run = killed_run(installed, upstream, rng.randint(4, 60))
+    diagnosis = json.loads(installed.run("doctor", "--json", str(run)).out)["runs"][0]
+    assert diagnosis["state"] in ("no receipt", "torn tail"), diagnosis
+    assert verdict(installed, run) == "unfinished"
+    other = Installed(installed.python, installed.docket, installed.directory / "copy")
+    copy = other.directory / ".docket" / "runs" / run.name
+    shutil.copytree(run, copy)
+
+    assert installed.run("doctor", "--close", str(run)).status == 0
+    assert verdict(installed, run) == "recovered"
+    assert installed.run("verify", "--accept", "recovered", str(run)).status == 0
+
+    done = other.run(
+        "run",
+        "--resume",
+        run.name,
+        *upstream.flags,
+        "--",
+        "sh",
+        "-c",
+        LOAD.replace("while true; do", "").replace("; done", ""),
+    )
+    assert done.status == 0, done.err
+    assert verdict(installed, copy) == "incomplete"
+    receipt = json.loads((copy / "receipt.json").read_text())
+    assert receipt["session"]["sessions"] == 2
+    assert receipt["totals"]["calls"] >= 3
+    shutil.rmtree(installed.directory)
+
+
+def test_a_killed_run_is_closed_or_continued(installed: Installed, provider: Callable[..., Provider]) -> None:
+    upstream, rng = provider(), random.Random(48)
+    for _ in range(2):
+        kill_close_and_continue(installed, upstream, rng)
+
+
+@pytest.mark.long
+def test_two_hundred_killed_runs_are_closed_and_continued(
+    installed: Installed, provider: Callable[..., Provider]
+) -> None:
+    upstream, rng = provider(), random.Random(20261130)
+    for _ in range(200):
+        kill_close_and_continue(installed, upstream, rng)
+
+
+def test_a_second_supervisor_on_one_run_is_refused_by_the_name_of_the_first(
+    installed: Installed, provider: Callable[..., Provider]
+) -> None:
+    process = subprocess.Popen(
+        [str(installed.docket), "run", "--quiet", "--", "sh", "-c", "echo up; read line"],
+        cwd=installed.directory,
+        env=environment({}),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    for arguments in (["run", "--resume", "latest", "--", "true"], ["doctor", "--close", "latest"]):
+        refused = installed.run(*arguments)
+        assert refused.status == 125
+        assert f"pid {process.pid}" in refused.err, refused.err
+    assert json.loads(installed.run("doctor", "--json").out)["runs"][0]["state"] == "running"
+    process.communicate("go on\n", timeout=30)
+    assert process.returncode == 0
+    assert installed.verdict()["verdict"] == "verified"
