@@ -124,6 +124,8 @@ def _decide(difference: Difference, here: Here, terms: Terms) -> tuple[Do, str]:
     if here.problem is not None:
         return Do.REFUSE, here.problem
     if reached(now, before) and not difference.unknown:
+        if path in terms.partway and _lacks_its_time(now, before):
+            return Do.RESTORE, "an interrupted restore did not finish it"
         return Do.ALREADY, "is as it was before the run"
     if difference.unknown:
         return Do.LEAVE, "not covered: its directory could not be read"
@@ -144,6 +146,11 @@ def _decide(difference: Difference, here: Here, terms: Terms) -> tuple[Do, str]:
     if now.kind != before.kind:
         return Do.RECREATE, f"the run made it a {now.kind}"
     return Do.RESTORE, "the run changed it" if not now.same_content(before) else "the run changed its permissions"
+
+
+def _lacks_its_time(now: Entry | None, before: Entry | None) -> bool:
+    """Whether this is a directory that was made again and filled since."""
+    return now is not None and before is not None and now.kind == "dir" and now.mtime_ns != before.mtime_ns
 
 
 def _is_as_the_run_left_it(

@@ -186,19 +186,19 @@ def confirm_root(run: RunDirectory, changed: Changed, named: Path | None) -> tup
     by path or by inode. A record that was handed over can so never choose what is written to. Raises RootError.
     """
     header = changed.header
-    candidates = [named] if named is not None else [run.path.parent.parent.parent, Path.cwd()]
+    candidates = [named] if named is not None else [run.path.parent.parent.parent, Path()]
     for candidate in candidates:
-        path = os.path.realpath(candidate)
         try:
+            path = os.path.realpath(candidate)
             fd = os.open(path, OPEN_DIRECTORY)
-        except OSError:
+        except OSError:  # the working directory may be gone as well
             continue
         status = os.fstat(fd)
         if path == header.root or (status.st_dev, status.st_ino) == (header.device, header.inode):
             return path, fd
         os.close(fd)
     raise RootError(
-        f"the run was of {header.root}, which is not {' or '.join(str(each) for each in candidates)}",
+        f"the run was of {header.root}, which is not here",
         hint="go there, or name the directory with --root; it must be the one that the run was of",
     )
 

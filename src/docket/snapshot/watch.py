@@ -84,7 +84,8 @@ class FileWatch:
         with directory.new(BEFORE) as out:
             self._before = self._walk(out, None)
         self._watched.scope.freeze()
-        directory.sync()
+        if self._watched.stored:
+            directory.sync()
         return _snapshot("before", self._before)
 
     def after(self) -> Iterator[Event]:
