@@ -150,7 +150,7 @@ class Scene:
         )
         tee = Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers))
         try:
-            await exchange.handle(Request(call=call, outgoing=outgoing), self, tee)
+            await exchange.handle(Request(call=call, outgoing=outgoing, private={}), self, tee)
         except ClientGoneError:
             self.lines.append("agent is gone")
         return self.lines

@@ -21,7 +21,6 @@ from docket.boundary.wire import (
     encode_chunk,
     encode_last_chunk,
     encode_response,
-    tokens,
 )
 
 
@@ -35,7 +34,7 @@ class HttpClient:
         self._framing = NO_BODY
         self._unsent = b""
         self.started = False
-        named = tokens(head.headers, b"connection")
+        named = head.tokens(b"connection")
         self.keep = b"close" not in named if head.minor else b"keep-alive" in named
 
     def on_gone(self, listener: Callable[[], None] | None) -> None:
@@ -46,14 +45,14 @@ class HttpClient:
         """Pass on a 1xx of the upstream (RFC 9110 section 15.2), unless the agent has had that 100 already."""
         if self._head.minor == 0 or (head.status == 100 and self._body.continued):
             return
-        await self._connection.write(encode_response(head.status, head.reason, crossing(head.headers, NO_BODY)))
+        await self._connection.write(encode_response(head.status, head.reason, crossing(head, NO_BODY)))
 
     def start(self, head: ResponseHead, framing: Framing) -> None:
         """Take the head of the answer; it leaves with the first bytes of the body, or on ``flush``."""
         if framing.kind == "chunked" and self._head.minor == 0:
             framing = UNTIL_CLOSE
         self._framing, self.started = framing, True
-        fields = crossing(head.headers, framing)
+        fields = crossing(head, framing)
         self.keep = self.keep and framing.kind != "close" and self._body.done
         if not self.keep:
             fields.append((b"Connection", b"close"))

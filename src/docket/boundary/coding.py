@@ -12,7 +12,7 @@ from typing import Protocol
 
 import brotli  # type: ignore[import-untyped]
 
-from docket.boundary.wire import Header, tokens
+from docket.boundary.wire import Head
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -143,9 +143,9 @@ class Decoder:
                 yield piece
 
 
-def content_codings(headers: Sequence[Header]) -> list[bytes]:
+def content_codings(head: Head) -> list[bytes]:
     """The codings of a body in the order of their application, without ``identity``."""
-    return [name for name in tokens(headers, b"content-encoding") if name != b"identity"]
+    return [name for name in head.tokens(b"content-encoding") if name != b"identity"]
 
 
 def decode_whole(data: bytes, codings: Sequence[bytes], limit: int) -> bytes:

@@ -18,7 +18,6 @@ from docket.boundary.wire import (
     RequestHead,
     WireError,
     parse_request,
-    tokens,
 )
 from docket.errors import ClientGoneError
 
@@ -195,7 +194,7 @@ class RequestBody:
         self.framing = framing
         self.done = framing.kind == "none"
         self.trailers: tuple[Header, ...] = ()
-        self._awaited = not self.done and head.minor == 1 and b"100-continue" in tokens(head.headers, b"expect")
+        self._awaited = not self.done and head.minor == 1 and b"100-continue" in head.tokens(b"expect")
         self.continued = False
         """Whether this side answered 100 Continue, so that the upstream's own must not follow."""
 

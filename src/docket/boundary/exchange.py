@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, cast
 
 from docket.boundary.denials import Denials
-from docket.boundary.headers import first, text
+from docket.boundary.headers import text
 from docket.boundary.keeping import keep
 from docket.boundary.refusals import Answer, upstream_failure
 from docket.boundary.response import Informed, Outgoing
@@ -122,29 +122,51 @@ class Carried:
         return self.response.head if self.response is not None else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """A call and what is sent for it; ``private`` stands in the ``model.request`` event."""
 
     call: Call
     outgoing: Outgoing
-    private: dict[str, Json] = field(default_factory=dict)
+    private: dict[str, Json]
     amended: bool = False
+
+
+class Leaving:
+    """A block that ends with ClientGoneError when the agent leaves; a cancellation for another reason stays one."""
+
+    __slots__ = ("_client", "_fired", "_task")
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._fired = False
+
+    def __enter__(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task = task
+        self._client.on_gone(self._fire)
+
+    def _fire(self) -> None:
+        self._fired = True
+        self._task.cancel()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
+        self._client.on_gone(None)
+        if self._fired and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise ClientGoneError("the agent left while its call was under way") from error
 
 
 async def carry(upstream: Upstream, outgoing: Outgoing, client: Client, tee: Tee, clock: Clock, since: int) -> Carried:
     """Forward one request and pass its answer on, up to its withheld end. Expected failures are values."""
     carried = Carried()
     try:
-        async with asyncio.timeout(None) as leaving:
-            client.on_gone(lambda: leaving.reschedule(asyncio.get_running_loop().time()))
+        with Leaving(client):
             await _pass(upstream, outgoing, client, tee, carried, clock, since)
-    except (ClientGoneError, TimeoutError, WireError):
+    except (ClientGoneError, WireError):
         carried.reason = "client-gone"
     except UpstreamError as error:
         carried.reason, carried.detail = error.reason, str(error)
     finally:
-        client.on_gone(None)
         if carried.reason is not None and carried.response is not None:
             carried.response.close()
     return carried
@@ -260,14 +282,8 @@ class Exchange:
                 self._on_breach(breach)
 
     async def _admit(self, call: Call, client: Client) -> Admitted | Refused:
-        try:
-            async with asyncio.timeout(None) as leaving:
-                client.on_gone(lambda: leaving.reschedule(asyncio.get_running_loop().time()))
-                return await self._admission.admit(call)
-        except TimeoutError as error:
-            raise ClientGoneError("the agent left while its call waited") from error
-        finally:
-            client.on_gone(None)
+        with Leaving(client):
+            return await self._admission.admit(call)
 
     async def deny(self, call: Call, refused: Refused, client: Client) -> None:
         """Record a refusal, then answer it. Raises ClientGoneError, LedgerError."""
@@ -288,7 +304,7 @@ class Exchange:
             reason=_reason(carried, seen),
             status=head.status if head is not None else None,
             error_type=seen.error_type if seen is not None else None,
-            retry_after=head is not None and first(head.headers, b"retry-after") is not None,
+            retry_after=head is not None and head.first(b"retry-after") is not None,
         )
         settlement = self._admission.settle(admitted, call, ended, seen)
         kind = ModelResponse if ended.reason in ("complete", "incomplete", "unterminated") else ModelError
@@ -353,4 +369,4 @@ def _reason(carried: Carried, seen: Observation | None) -> str:
 def _request_id(head: ResponseHead | None) -> str | None:
     if head is None:
         return None
-    return text(first(head.headers, b"request-id") or first(head.headers, b"x-request-id"))
+    return text(head.first(b"request-id") or head.first(b"x-request-id"))

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
+from functools import lru_cache
 
 from docket.boundary.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
 from docket.boundary.classes import Treatment, needs_body, treat
 from docket.boundary.client import HttpClient
 from docket.boundary.coding import CodingError, content_codings, decode_whole
 from docket.boundary.connection import RequestBody
-from docket.boundary.credentials import fingerprint
+from docket.boundary.credentials import CREDENTIAL_HEADERS, fingerprint
 from docket.boundary.denials import Denials
 from docket.boundary.exchange import Exchange, Recorder, Request, Upstream, carry, finish
-from docket.boundary.headers import first
 from docket.boundary.keeping import keep
 from docket.boundary.redact import target as recordable
 from docket.boundary.response import Outgoing
@@ -39,6 +39,12 @@ MAX_DECODED = 256 * 1024 * 1024
 MAX_RETRY_DIGITS = 6
 """Digits of a client's own retry count that are believed."""
 RUN_ENDED = Refused(code="run_ended", message="docket: the run has ended")
+
+
+@lru_cache(maxsize=1024)
+def _recognise(family: str, method: str, path: str) -> Endpoint:
+    """As the registry does; an agent uses a handful of paths, and an unusual one costs what it costs."""
+    return registry.recognise(family, method, path)
 
 
 class Forwarder:
@@ -74,7 +80,7 @@ class Forwarder:
             await self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
             return
         path = target.partition(b"?")[0].decode("latin-1")
-        endpoint = registry.recognise(route.family, head.method.decode("latin-1"), path)
+        endpoint = _recognise(route.family, head.method.decode("latin-1"), path)
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if not needs_body(endpoint.kind, head.method):
             outgoing = Outgoing(origin=route.origin, head=head, target=sent or target, body=PassingBody(body))
@@ -112,6 +118,8 @@ class Forwarder:
             await self._exchange.deny(call, treatment, client)
             return
         private: dict[str, Json] = {**_targets(target, outgoing), "request_sha256": held.sha256}
+        if call.private_model is not None:
+            private["model"] = call.private_model
         if self._blobs is not None and self._settings.record_requests:
             private["body"] = await keep(self._blobs, held.content()[: self._settings.max_body_bytes], held.size)
         tee = self._tee(call, observed=treatment is Treatment.METER)
@@ -121,7 +129,7 @@ class Forwarder:
                 private["amended_sha256"] = amended.sha256
             request = Request(
                 call=call,
-                outgoing=replace(outgoing, body=amended or held),
+                outgoing=outgoing._replace(body=amended or held),
                 private=private,
                 amended=amended is not None or outgoing.target != target,
             )
@@ -132,7 +140,7 @@ class Forwarder:
 
     def _asking_for_usage(self, call: Call, outgoing: Outgoing, held: HeldBody) -> HeldBody | None:
         """The body that also asks for usage, where the policy wants that and the request says nothing about it."""
-        if not self._settings.request_stream_usage or content_codings(outgoing.head.headers):
+        if not self._settings.request_stream_usage or content_codings(outgoing.head):
             return None
         content = asking_for_usage(call, held.content())
         if content is None:
@@ -155,9 +163,9 @@ class Forwarder:
 
     def _call(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, held: HeldBody) -> Call:
         """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
-        headers = outgoing.head.headers
+        head = outgoing.head
         content = held.content()
-        codings = content_codings(headers)
+        codings = content_codings(head)
         if codings:
             try:
                 content = decode_whole(content, codings, MAX_DECODED)
@@ -169,13 +177,17 @@ class Forwarder:
         call = registry.call_of(
             upstream=route.name, provider=route.provider, endpoint=endpoint, body=content, path=path
         )
-        retries = first(headers, b"x-stainless-retry-count") or b""
+        retries = head.first(b"x-stainless-retry-count") or b""
         return replace(
             call,
             body_bytes=held.size,
-            credential=fingerprint(headers, self._key),
+            credential=self._fingerprint(head),
             retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
         )
+
+    def _fingerprint(self, head: RequestHead) -> str | None:
+        sent = [(name, value) for name in CREDENTIAL_HEADERS for value in head.values(name)]
+        return fingerprint(sent, self._key)
 
     async def _pass(
         self, route: Route, endpoint: Endpoint, outgoing: Outgoing, target: bytes, client: HttpClient

@@ -31,6 +31,8 @@ class Link(asyncio.Protocol):
         self.reused = False
         self.heard_any = False
         """Whether any byte has come since the last request was sent."""
+        self._watch: asyncio.TimerHandle | None = None
+        self._silence = self._since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -62,6 +64,7 @@ class Link(asyncio.Protocol):
     def _end(self, error: Exception | None) -> None:
         self.ended = True
         self.error = self.error or error
+        self._unwatch()
         _wake(self._reading)
         _wake(self._writing)
 
@@ -99,19 +102,40 @@ class Link(asyncio.Protocol):
                 self.transport.resume_reading()
         return data
 
-    async def more(self) -> bool:
-        """Wait for bytes beyond those received; False when none will come."""
+    async def more(self, silence: float) -> bool:
+        """Wait for bytes beyond those received; False when none will come. Fails after ``silence`` seconds without."""
         size = len(self._buffer)
         if not self.ended:
             self._reading = self._loop.create_future()
+            self._silence, self._since = silence, self._loop.time()
+            if self._watch is None:
+                self._watch = self._loop.call_later(silence, self._look)
             try:
                 await self._reading
             finally:
                 self._reading = None
         return len(self._buffer) > size
 
-    async def head(self) -> ResponseHead:
-        """The next head. Raises UpstreamError where the connection ends before it, WireError where it is malformed."""
+    def heard(self) -> None:
+        """Count silence from now: the upstream takes what is sent to it."""
+        self._since = self._loop.time()
+
+    def _look(self) -> None:
+        """One timer for as long as the connection lives, set again rather than moved with every byte."""
+        self._watch = None
+        if self.ended or self._reading is None:
+            return
+        rest = self._since + self._silence - self._loop.time()
+        if rest <= 0:
+            self.fail(UpstreamError(f"no byte for {self._silence:g} s", reason="timeout"))
+        else:
+            self._watch = self._loop.call_later(rest, self._look)
+
+    async def head(self, silence: float) -> ResponseHead:
+        """The next head, within ``silence`` seconds of the last byte.
+
+        Raises UpstreamError where the connection ends before it, WireError where it is malformed.
+        """
         scanned = 0
         while True:
             end = self._buffer.find(b"\r\n\r\n", max(0, scanned - 3))
@@ -120,7 +144,7 @@ class Link(asyncio.Protocol):
             scanned = len(self._buffer)
             if scanned > MAX_RESPONSE_HEAD:
                 raise WireError(f"the head is longer than {MAX_RESPONSE_HEAD} bytes")
-            if not await self.more():
+            if not await self.more(silence):
                 raise UpstreamError("the connection ended before the head", reason="truncated")
 
     async def write(self, data: bytes) -> None:
@@ -138,7 +162,13 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         """Close at once."""
         self.ended = True
+        self._unwatch()
         self.transport.abort()
+
+    def _unwatch(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
 
 
 def _wake(waiter: asyncio.Future[None] | None) -> None:

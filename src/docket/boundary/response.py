@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from docket.boundary.headers import crossing
 from docket.boundary.link import HIGH_WATER, Link
@@ -25,7 +24,6 @@ from docket.boundary.wire import (
     encode_last_chunk,
     encode_request,
     response_framing,
-    tokens,
 )
 from docket.errors import DocketError, UpstreamError
 
@@ -53,8 +51,7 @@ class Sendable(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A request on its way upstream; ``target`` is what stands on the request line there."""
 
     origin: Origin
@@ -77,9 +74,6 @@ class Response:
         self._left = 0
         self._chunks: ChunkedDecoder | None = None
         self._sender: asyncio.Task[None] | None = None
-        self._loop = asyncio.get_running_loop()
-        self._waiting_since: float | None = None
-        self._watch: asyncio.TimerHandle | None = None
         self._given_back = False
         self.ended = False
         self.trailers: tuple[Header, ...] = ()
@@ -87,7 +81,7 @@ class Response:
     async def begin(self, tasks: asyncio.TaskGroup, request: Outgoing, informed: Informed) -> None:
         """Send the request and read the head of its answer. Raises UpstreamError."""
         head, body = request.head, request.body
-        fields = crossing(head.headers, body.framing, host=request.origin.authority)
+        fields = crossing(head, body.framing, host=request.origin.authority)
         if request.origin.authorization is not None:
             fields = [header for header in fields if header[0].lower() != b"authorization"]
             fields.append((b"Authorization", request.origin.authorization))
@@ -108,7 +102,7 @@ class Response:
         try:
             async for piece in body.pieces():
                 await self._link.write(out + (encode_chunk(piece) if chunked else piece))
-                self._heard()
+                self._link.heard()
                 out = b""
             await self._link.write(out + (encode_last_chunk(body.trailers) if chunked else b""))
         except (DocketError, OSError) as error:
@@ -116,13 +110,10 @@ class Response:
 
     async def _read_head(self, informed: Informed) -> None:
         while True:
-            self._wait()
             try:
-                head = await self._link.head()
+                head = await self._link.head(self._silence)
             except UpstreamError as error:
                 raise self._why(error) from error
-            finally:
-                self._waiting_since = None
             if head.status >= 200:
                 break
             if head.status == 101:
@@ -174,12 +165,7 @@ class Response:
 
     async def _more(self) -> bool:
         """Wait for bytes; False where the connection ended and with it the body. Raises UpstreamError."""
-        self._wait()
-        try:
-            arrived = await self._link.more()
-        finally:
-            self._waiting_since = None
-        if arrived:
+        if await self._link.more(self._silence):
             return True
         if self.framing.kind == "close" and self._link.error is None:
             self._finish()
@@ -199,9 +185,8 @@ class Response:
     def _finish(self) -> None:
         """The body is whole: give the connection back where it is clean."""
         self.ended = True
-        self._stop_watching()
         sending = self._sender is not None and not self._sender.done()
-        named = tokens(self.head.headers, b"connection")
+        named = self.head.tokens(b"connection")
         persists = b"close" not in named if self.head.minor else b"keep-alive" in named
         unasked = self._chunks is not None and self._chunks.rest
         if persists and not sending and not unasked and self.framing.kind != "close" and not self._link.ended:
@@ -212,35 +197,10 @@ class Response:
 
     def close(self) -> None:
         """Give up the exchange: the connection is closed at once, unless it was given back after a whole answer."""
-        self._stop_watching()
         if not self._given_back:
             if self._sender is not None:
                 self._sender.cancel()
             self._link.close()
-
-    def _wait(self) -> None:
-        self._waiting_since = self._loop.time()
-        if self._watch is None:
-            self._watch = self._loop.call_later(self._silence, self._look)
-
-    def _heard(self) -> None:
-        if self._waiting_since is not None:
-            self._waiting_since = self._loop.time()
-
-    def _look(self) -> None:
-        """One timer for the whole exchange, set again rather than moved with every byte."""
-        self._watch = None
-        since = self._waiting_since
-        rest = self._silence if since is None else since + self._silence - self._loop.time()
-        if rest <= 0:
-            self._link.fail(UpstreamError(f"no byte for {self._silence:g} s", reason="timeout"))
-        else:
-            self._watch = self._loop.call_later(rest, self._look)
-
-    def _stop_watching(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
 
 
 def _framed(whole: bytes, body: Sendable) -> bytes:

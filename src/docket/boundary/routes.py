@@ -9,6 +9,7 @@ from __future__ import annotations
 import hmac
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.boundary.origin import Origin, parse_base_url
 
@@ -16,6 +17,7 @@ OWN = "docket"
 """The name under which docket itself is reached: no upstream may have it."""
 TOKEN_BYTES = 24
 """Random bytes of a run's token: unguessable, and short enough for every client's base URL."""
+_NAME = re.compile(rb"[^/?]+")
 _ABSOLUTE = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
@@ -44,8 +46,7 @@ class Route:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """A target that carries the run's token: the name after it, and the target that is left, in origin form."""
 
     name: str
@@ -60,12 +61,12 @@ def address(target: bytes, token: bytes) -> Address | None:
     given, _, rest = path[3:].partition(b"/")
     if not hmac.compare_digest(given, token):
         return None
-    end = next((at for at, byte in enumerate(rest) if byte in b"/?"), len(rest))
-    left = rest[end:]
-    return Address(rest[:end].decode("ascii", "replace"), left if left.startswith(b"/") else b"/" + left)
+    name = _NAME.match(rest)
+    left = rest[name.end() :] if name else rest
+    return Address(rest[: len(rest) - len(left)].decode("ascii", "replace"), left if left[:1] == b"/" else b"/" + left)
 
 
 def origin_form(target: bytes) -> bytes:
     """``target`` without scheme and authority (RFC 9112 section 3.2.2)."""
-    match = _ABSOLUTE.match(target)
+    match = None if target.startswith(b"/") else _ABSOLUTE.match(target)
     return target if match is None else target[match.end() :]

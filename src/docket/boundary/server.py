@@ -19,13 +19,12 @@ from docket.boundary.denials import Denials
 from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.exchange import Admission, Exchange, Recorder, Upstream
 from docket.boundary.forward import Forwarder
-from docket.boundary.headers import first
 from docket.boundary.health import Health
 from docket.boundary.refusals import Answer, forbidden
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address, origin_form
 from docket.boundary.settings import Settings
 from docket.boundary.upstream import Upstreams
-from docket.boundary.wire import RequestHead, WireError, request_framing, tokens
+from docket.boundary.wire import RequestHead, WireError, request_framing
 from docket.clock import Clock
 from docket.errors import ClientGoneError, UsageError
 from docket.ledger.events import CapExceeded
@@ -180,7 +179,7 @@ class Boundary:
             head = await connection.head()
             connection.idle = False
             framing = request_framing(head)
-            if len([name for name, _ in head.headers if name.lower() == b"host"]) > 1:
+            if len(head.values(b"host")) > 1:
                 raise WireError("more than one Host field")
         except WireError as error:
             await self._malformed(connection, error)
@@ -244,7 +243,7 @@ class Boundary:
             known = ", ".join(sorted(self._routes)) or "none"
             message = f"no upstream {found.name!r} (known: {known})"
             await client.refuse(self._denials.bad(404, "unknown_upstream", message))
-        elif b"websocket" in tokens(head.headers, b"upgrade"):
+        elif b"websocket" in head.tokens(b"upgrade"):
             await self._upgrade(found.name, client)
         else:
             await self._forwarder.forward(self._routes[found.name], head, found.rest, body, client)
@@ -260,7 +259,7 @@ class Boundary:
     async def _without_token(self, head: RequestHead, client: HttpClient) -> None:
         path, _, _ = head.target.partition(b"?")
         if self._health is not None and head.method in (b"GET", b"HEAD") and path.startswith(b"/docket/"):
-            accept = first(head.headers, b"accept")
+            accept = head.first(b"accept")
             answer = self._health.answer(path.decode("latin-1"), accept.decode("latin-1") if accept else None)
             if answer is not None:
                 headers = ((b"Content-Type", answer.content_type.encode()),)

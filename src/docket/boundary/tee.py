@@ -42,7 +42,7 @@ class Tee:
             return
         try:
             self._observer = self._watch(head.status, head.headers)
-            codings = content_codings(head.headers)
+            codings = content_codings(head)
             if codings:
                 self._decoder = Decoder(codings)
         except CodingError as error:

@@ -32,7 +32,7 @@ class TrimmingClient:
         await self._client.informational(head)
 
     def start(self, head: ResponseHead, framing: Framing) -> None:
-        if framing.kind in ("chunked", "close") and not content_codings(head.headers):
+        if framing.kind in ("chunked", "close") and not content_codings(head):
             self._remover = UsageFrameRemover()
         self._client.start(head, framing)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.link import Link
@@ -55,7 +55,7 @@ class Upstreams:
         link = self._reuse(origin) or await self._connect(origin)
         if origin.scheme == "http" and self._proxy.address(origin) is not None:
             absolute = b"http://" + origin.authority + request.target  # RFC 9112 section 3.2.2
-            request = replace(request, target=absolute)
+            request = request._replace(target=absolute)
         response = Response(link, request.head.method, self._limits.silence, lambda: self._keep(origin, link))
         try:
             await response.begin(self._tasks, request, informed)
@@ -117,7 +117,7 @@ class Upstreams:
             fields.append((b"Proxy-Authorization", credential))
         try:
             await link.write(encode_request(b"CONNECT", authority, fields))
-            answer = await link.head()
+            answer = await link.head(self._limits.connect)
             if answer.status != 200:
                 raise UpstreamError(f"the proxy answered {answer.status} to CONNECT", reason="connect")
             loop = asyncio.get_running_loop()

@@ -7,9 +7,9 @@ and a message whose end two readers could place differently is refused, never gu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from docket.errors import FormatError
 
@@ -30,7 +30,8 @@ MAX_SIZE_DIGITS = 16
 _TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([^\x00-\x20\x7f]+) HTTP/([0-9])\.([0-9])")
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([^\x00\r\n]*))?")
-_FIELD = re.compile(rb"(" + _TOKEN + rb"):[ \t]*([^\x00\r\n]*)")
+_LINE = _TOKEN + rb":[^\x00\r\n]*"
+_SECTION = re.compile(_LINE + rb"(?:\r\n" + _LINE + rb")*")
 _DIGITS = re.compile(rb"[0-9]{1,%d}" % MAX_SIZE_DIGITS)
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,%d})[ \t]*(?:;[^\x00\r\n]*)?" % MAX_SIZE_DIGITS)
 
@@ -45,8 +46,7 @@ class WireError(FormatError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Framing:
+class Framing(NamedTuple):
     """How a body ends: ``none``, ``sized`` (after ``length`` bytes), ``chunked`` or ``close`` (with the connection)."""
 
     kind: str
@@ -58,24 +58,63 @@ CHUNKED = Framing("chunked")
 UNTIL_CLOSE = Framing("close")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class Head:
+    """The fields of a message: ``headers`` as sent, and a way to look one up without walking them again."""
+
+    __slots__ = ("_named", "headers")
+
+    def __init__(self, headers: tuple[Header, ...]) -> None:
+        self.headers = headers
+        self._named: dict[bytes, list[bytes]] | None = None
+
+    def values(self, name: bytes) -> list[bytes]:
+        """All values of the field ``name`` (lower case), in order."""
+        named = self._named
+        if named is None:
+            named = self._named = {}
+            for key, value in self.headers:
+                named.setdefault(key.lower(), []).append(value)
+        return named.get(name, _NO_VALUES)
+
+    def first(self, name: bytes) -> bytes | None:
+        """The first value of the field ``name`` (lower case)."""
+        values = self.values(name)
+        return values[0] if values else None
+
+    def tokens(self, name: bytes) -> list[bytes]:
+        """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
+        values = self.values(name)
+        if not values:
+            return _NO_VALUES
+        found = [part.strip(b" \t").lower() for value in values for part in value.split(b",")]
+        return [part for part in found if part]
+
+
+class RequestHead(Head):
     """The head of a request; ``target`` is as sent, ``minor`` the minor version of HTTP/1."""
 
-    method: bytes
-    target: bytes
-    minor: int
-    headers: tuple[Header, ...]
+    __slots__ = ("method", "minor", "target")
+
+    def __init__(self, method: bytes, target: bytes, minor: int, headers: tuple[Header, ...]) -> None:
+        super().__init__(headers)
+        self.method = method
+        self.target = target
+        self.minor = minor
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseHead:
+class ResponseHead(Head):
     """The head of a response; ``reason`` is the phrase as sent."""
 
-    minor: int
-    status: int
-    reason: bytes
-    headers: tuple[Header, ...]
+    __slots__ = ("minor", "reason", "status")
+
+    def __init__(self, minor: int, status: int, reason: bytes, headers: tuple[Header, ...]) -> None:
+        super().__init__(headers)
+        self.minor = minor
+        self.status = status
+        self.reason = reason
+
+
+_NO_VALUES: list[bytes] = []
 
 
 def parse_request(head: bytes) -> RequestHead:
@@ -101,30 +140,15 @@ def parse_response(head: bytes) -> ResponseHead:
 def _fields(section: bytes) -> tuple[Header, ...]:
     if not section:
         return ()
-    fields = []
-    for line in section.split(b"\r\n"):
-        match = _FIELD.fullmatch(line)
-        if match is None:
-            raise WireError("malformed header field")
-        fields.append((match[1], match[2].rstrip(b" \t")))
-    return tuple(fields)
-
-
-def values(headers: Iterable[Header], name: bytes) -> list[bytes]:
-    """All values of the field ``name`` (lower case), in order."""
-    size = len(name)
-    return [value for key, value in headers if len(key) == size and key.lower() == name]
-
-
-def tokens(headers: Iterable[Header], name: bytes) -> list[bytes]:
-    """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
-    found = [part.strip(b" \t").lower() for value in values(headers, name) for part in value.split(b",")]
-    return [part for part in found if part]
+    if not _SECTION.fullmatch(section):
+        raise WireError("malformed header field")
+    parts = [line.partition(b":") for line in section.split(b"\r\n")]
+    return tuple([(name, value.strip(b" \t")) for name, _, value in parts])
 
 
 def request_framing(head: RequestHead) -> Framing:
     """How the body of a request ends (RFC 9112 section 6.3). Raises WireError where readers could disagree."""
-    encodings, lengths = _framing_fields(head.headers)
+    encodings, lengths = head.tokens(b"transfer-encoding"), head.values(b"content-length")
     if encodings:
         if lengths or head.minor == 0:
             raise WireError("Transfer-Encoding beside Content-Length or in HTTP/1.0")
@@ -140,24 +164,12 @@ def response_framing(head: ResponseHead, method: bytes) -> Framing:
     """How the body of the response to a ``method`` request ends (RFC 9112 section 6.3). Raises WireError."""
     if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
         return NO_BODY
-    encodings, lengths = _framing_fields(head.headers)
+    encodings, lengths = head.tokens(b"transfer-encoding"), head.values(b"content-length")
     if encodings:
         return CHUNKED if encodings[-1] == b"chunked" else UNTIL_CLOSE
     if lengths:
         return Framing("sized", _length(lengths)) if lengths != [b"0"] else NO_BODY
     return UNTIL_CLOSE
-
-
-def _framing_fields(headers: Sequence[Header]) -> tuple[list[bytes], list[bytes]]:
-    encodings: list[bytes] = []
-    lengths: list[bytes] = []
-    for name, value in headers:
-        size = len(name)
-        if size == 14 and name.lower() == b"content-length":
-            lengths.append(value)
-        elif size == 17 and name.lower() == b"transfer-encoding":
-            encodings.extend(part.strip(b" \t").lower() for part in value.split(b","))
-    return encodings, lengths
 
 
 def _length(lengths: list[bytes]) -> int:
