@@ -312,3 +312,17 @@ def test_garbage_never_raises(tmp_path: Path) -> None:
             at = dice.randrange(len(data))
             data[at : at + dice.randint(0, 30)] = bytes(dice.randrange(256) for _ in range(dice.randint(0, 30)))
         assert report_on({**files, name: bytes(data)}).verdict in ("failed", "unreadable")
+
+
+def test_the_short_reading_of_usual_lines_and_the_careful_one_agree() -> None:
+    """Every vector with a ledger, read with and without the short way: one report."""
+    from unittest.mock import patch
+
+    from conformance.catalog import catalogue
+
+    for vector in catalogue():
+        files = vector.make()
+        if "ledger.jsonl" in files:
+            with patch("docket.verify.usual.read", return_value=None):
+                careful = report_on(files).to_json()
+            assert report_on(files).to_json() == careful, vector.name

@@ -25,9 +25,9 @@ DISCLOSED_BYTES = 52
 
 HEX64 = re.compile(r"[0-9a-f]{64}")
 HEX32 = re.compile(r"[0-9a-f]{32}")
-_names: set[str] = set()
-"""Names found good before; bounded by ``_MAX_NAMES``."""
-_MAX_NAMES = 4096
+known_names: set[str] = set()
+"""Names found good before; bounded by ``MAX_NAMES``."""
+MAX_NAMES = 4096
 
 
 def read(line: bytes) -> Object:
@@ -54,8 +54,8 @@ def walk(value: Object, depth: int) -> None:
     if depth > MAX_DEPTH:
         raise Violation(f"nested deeper than {MAX_DEPTH}")
     for name, member in value.items():
-        if name not in _names:
-            _check_name(name)
+        if name not in known_names:
+            check_name(name)
         kind = type(member)
         if kind is str:
             continue
@@ -103,7 +103,7 @@ def seal_private(private: Any, withheld: dict[str, int] | None) -> dict[str, str
                 commitment = member.get("commitment")
                 if type(commitment) is str and HEX64.fullmatch(commitment):
                     sealed[name] = commitment
-                    if withheld is not None and (name in withheld or len(withheld) < _MAX_NAMES):
+                    if withheld is not None and (name in withheld or len(withheld) < MAX_NAMES):
                         withheld[name] = withheld.get(name, 0) + 1
                     continue
         raise Violation(f"private member {name!r} is neither disclosed nor withheld")
@@ -127,11 +127,12 @@ def longer_form(value: Any) -> int:
     return more
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise Violation where ``name`` is not the name of a member."""
     if not 1 <= len(name) <= MAX_NAME or not name.isascii() or not name.isprintable():
         raise Violation("a member name is not 1 to 128 characters of U+0020 to U+007E")
-    if len(_names) < _MAX_NAMES:
-        _names.add(name)
+    if len(known_names) < MAX_NAMES:
+        known_names.add(name)
 
 
 def _walk_list(value: list[Any], depth: int) -> None:

@@ -130,6 +130,24 @@ def members(required: dict[str, Shape], optional: dict[str, Shape] | None = None
     return shape
 
 
+def reads(required: dict[str, Shape], optional: dict[str, Shape] | None = None) -> Shape:
+    """An object of which only these members are looked at, and no other is named as unknown."""
+    needed, possible = tuple(required.items()), tuple((optional or {}).items())
+
+    def shape(value: Any, path: str, unknown: list[str]) -> None:
+        if type(value) is not dict:
+            raise Violation(f"{path}: not an object")
+        for name, each in needed:
+            if name not in value:
+                raise Violation(f"{path}: no member {name}")
+            each(value[name], name, unknown)
+        for name, each in possible:
+            if name in value:
+                each(value[name], name, unknown)
+
+    return shape
+
+
 hex64 = of(HEX64, "64 lower-case hex characters")
 hex128 = of(re.compile(r"[0-9a-f]{128}"), "128 lower-case hex characters")
 timestamp = of(TIMESTAMP, "an RFC 3339 time in UTC with microseconds")
