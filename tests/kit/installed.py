@@ -85,6 +85,21 @@ def environment(extra: dict[str, str]) -> dict[str, str]:
     return kept | extra
 
 
+def _environment(target: Path) -> tuple[Path, Path]:
+    """A new environment ``target`` with our dependencies but without docket: its Python, its site-packages."""
+    venv.create(target, with_pip=False, symlinks=True)
+    packages = next((target / "lib").glob("python3*")) / "site-packages"
+    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    return target / "bin" / "python", packages
+
+
+def environment_with_a_copy(target: Path) -> tuple[Path, Path]:
+    """A new environment with a copy of docket's source that may be changed: its Python, the copy."""
+    python, packages = _environment(target)
+    shutil.copytree(ROOT / "src/docket", packages / "docket", ignore=shutil.ignore_patterns("__pycache__"))
+    return python, packages / "docket"
+
+
 def install_wheel(shared: Path, target: Path) -> None:
     """Build the wheel under ``shared`` and install it into the new environment ``target``; dependencies are ours."""
     source = shared / "source"
@@ -95,12 +110,9 @@ def install_wheel(shared: Path, target: Path) -> None:
     wheels = shared / "wheels"
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(wheels), str(source)], check=True)
-    venv.create(target, with_pip=False, symlinks=True)
-    packages = next((target / "lib").glob("python3*")) / "site-packages"
+    python, _ = _environment(target)
     (wheel,) = wheels.glob("*.whl")
-    python = target / "bin" / "python"
     subprocess.run([*pip, "--python", str(python), "install", "--no-deps", str(wheel)], check=True)
-    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
     (target / "ready").touch()
 
 

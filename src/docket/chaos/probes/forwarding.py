@@ -6,15 +6,16 @@ from typing import cast
 
 from docket.chaos.probes import scenarios
 from docket.chaos.report import PhaseReport
-from docket.chaos.selftest import Bench, Skip
+from docket.chaos.selftest import Bench
+from docket.errors import ProcessError
 from docket.primitives.canonical import JsonObject
 
 
 def visit(bench: Bench) -> JsonObject:
-    """What the agent of the ordinary scenario saw. Raises Skip where it left nothing."""
+    """What the agent of the ordinary scenario saw. Raises ProcessError where it left nothing."""
     path = bench.of(scenarios.ordinary).directory / "visit.json"
     if not path.exists():
-        raise Skip(f"the agent left no visit.json: {bench.of(scenarios.ordinary).said()[-300:]}")
+        raise ProcessError(f"the agent left no visit.json: {bench.of(scenarios.ordinary).said()[-300:]}")
     return decode_object_loosely(path.read_bytes())
 
 
@@ -58,8 +59,9 @@ def stream_streams(bench: Bench, report: PhaseReport) -> None:
 def token_required(bench: Bench, report: PhaseReport) -> None:
     """A spending route without the run's token is a plain 403, recorded."""
     report.check("status without the token", "agent", expected=403, observed=visit(bench)["without_token"])
+    report.check("status with a wrong token", "agent", expected=403, observed=visit(bench)["wrong_token"])
     events = bench.of(scenarios.ordinary).evidence.of("x-docket.unauthorized")
-    report.check("recorded", "ledger", expected=1, observed=len(events))
+    report.check("recorded", "ledger", expected=2, observed=sum(cast(int, event["count"]) for event in events))
 
 
 def model_denied(bench: Bench, report: PhaseReport) -> None:

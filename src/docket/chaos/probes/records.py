@@ -100,6 +100,9 @@ def full_disk_disclosed(bench: Bench, report: PhaseReport) -> None:
     evidence = bench.of(scenarios.full_disk).evidence
     complete = evidence.member("ops.evidence.ledger_complete")
     report.check("complete", "receipt", expected=False, observed=complete)
+    lost = evidence.member("ops.evidence.unwritten_events")
+    disclosed = isinstance(lost, int) and lost > 0
+    report.check("unwritten events", "receipt", expected="at least 1", observed=lost, ok=disclosed)
     report.check("verdict", "disk", expected="incomplete", observed=evidence.verdict)
 
 

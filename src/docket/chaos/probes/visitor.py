@@ -55,6 +55,7 @@ def main() -> int:
         "through": [exchange(through, TARGET, body) for body in (PLAIN, STREAM)],
         "readyz": exchange(origin, "/docket/readyz", None)["status"],
         "without_token": exchange(origin, "/v1/chat/completions", PLAIN)["status"],
+        "wrong_token": exchange(origin, "/r/0123456789abcdef/openai/v1/chat/completions", PLAIN)["status"],
         "denied": exchange(through, "/chat/completions", PLAIN.replace(b"gpt-4o", b"o3"))["status"],
     }
     Path("visit.json").write_text(json.dumps(visit))  # noqa: TID251 - an agent's file is not canonical
