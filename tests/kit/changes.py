@@ -95,16 +95,25 @@ def _disguise(path: str, content: bytes) -> None:
 
 def in_child(work: Callable[[], T], *, user: int | None = None) -> T:
     """What ``work`` gives in a child process, as ``user`` where given. Raises AssertionError where it raised."""
+    status, data = _forked(work, user)
+    assert status == 0, f"the child ended with {status}"
+    result: T = pickle.loads(data)
+    return result
+
+
+def status_of(work: Callable[[], object], *, user: int | None = None) -> int:
+    """As ``in_child``; the child's status, or minus the signal that ended it."""
+    return _forked(work, user)[0]
+
+
+def _forked(work: Callable[[], object], user: int | None) -> tuple[int, bytes]:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid:
         os.close(writing)
         with os.fdopen(reading, "rb") as file:
             data = file.read()
-        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        assert status == 0, f"the child ended with {status}"
-        result: T = pickle.loads(data)
-        return result
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), data
     status = 1
     try:
         if user is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.changes import NOBODY, in_child
+from tests.kit.changes import NOBODY, in_child, status_of
 from tests.kit.files import Sight, record, restore, sight
 from tests.snapshot.test_roundtrip import MEMORY, put_back
 
@@ -123,12 +123,7 @@ def killed_at(event: int, work: Callable[[], object], user: int | None) -> bool:
         sys.addaudithook(hook)
         return work()
 
-    try:
-        in_child(lambda: run() is None, user=user)
-    except AssertionError as error:
-        assert str(-signal.SIGKILL) in str(error)
-        return True
-    return False
+    return status_of(lambda: run() is None, user=user) == -signal.SIGKILL
 
 
 def kill_by_hook(scene: Scene, first: int, step: int) -> None:
@@ -163,9 +158,9 @@ def traced(scene: Scene, kill: tuple[str, int] | None) -> tuple[int, Counter[str
     """``docket restore --apply`` under strace, killed at the n-th call of a name; its status, and the calls by name."""
     log = scene.place / "strace"
     inject = ["-e", f"inject={kill[0]}:signal=KILL:when={kill[1]}"] if kill is not None else []
+    command = [sys.executable, "-m", "docket", "restore", str(scene.run), "--apply"]
     done = subprocess.run(
-        ["strace", "-f", "-o", str(log), "-e", f"trace={CHANGING}", *inject, sys.executable, "-m", "docket", "restore"]
-        + [str(scene.run), "--apply"],
+        ["strace", "-f", "-o", str(log), "-e", f"trace={CHANGING}", *inject, *command],
         capture_output=True,
         check=False,
         timeout=100,
