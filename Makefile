@@ -3,7 +3,7 @@ V := .venv
 BIN := $(V)/bin
 DEMO := .venv-demo
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-agents long check lint types layers docs changelog shape format vectors clean
+.PHONY: help venv demo test test-agents long check lint types layers docs changelog shape format vectors soak load clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,12 @@ demo: $(DEMO)/.installed ## a looping agent stopped by its cap, its receipt, its
 
 shape: venv ## report lengths, complexity and docstrings; a report, never a gate
 	@$(BIN)/python -m tools.shape src/docket
+
+soak: venv ## steady traffic with 1 % faults for SECONDS (600), watched; a dated report in docs/measurements/
+	$(BIN)/python -m bench.soak --seconds $(or $(SECONDS),600) --out docs/measurements
+
+load: venv ## more and more workers until the rate no longer grows; a dated report in docs/measurements/
+	$(BIN)/python -m bench.load --out docs/measurements
 
 vectors: venv ## write spec/vectors anew from their generators
 	PYTHONPATH=tests $(BIN)/python -m conformance.write

@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import shutil
+import socket
 import subprocess
 import urllib.parse
 import urllib.request
@@ -47,8 +48,10 @@ def test_every_alert_has_a_test() -> None:
 
 
 def test_dashboard_and_rules_name_only_metrics_that_exist() -> None:
-    metrics = Metrics(lambda: STATUS)
-    names = {family.name for family in metrics.collect()}
+    async def collected() -> set[str]:
+        return {family.name for family in Metrics(lambda: STATUS).collect()}
+
+    names = asyncio.run(collected())
     text = " ".join(dashboard_expressions()) + (DEPLOY / "rules.yml").read_text()
     used = {re.sub("_(total|bucket)$", "", name) for name in re.findall(r"\bdocket_[a-z_]+", text)}
     assert used == names, "each metric exists and is shown somewhere"
@@ -59,7 +62,7 @@ def test_a_real_prometheus_scrapes_a_run_and_answers_every_query_of_the_dashboar
         metrics = Metrics(lambda: STATUS)
         metrics.observe_sync(200)
         listener = HealthListener(Health(lambda: STATUS, metrics.render))
-        port = await listener.start("127.0.0.1", 0)
+        port = await listener.start(socket.create_server(("127.0.0.1", 0)))
         config = (DEPLOY / "prometheus.yml").read_text()
         config = config.replace("15s", "100ms").replace("127.0.0.1:9464", f"127.0.0.1:{port}")
         (tmp_path / "prometheus.yml").write_text(config.replace("- rules.yml", f"- {DEPLOY / 'rules.yml'}"))

@@ -6,6 +6,8 @@ bounded whatever an agent sends. Sums are exact integers until they are rendered
 
 from __future__ import annotations
 
+import asyncio
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,8 +55,7 @@ class Histogram:
     def observe(self, value_us: int) -> None:
         if not self.counts:
             self.counts = [0] * (len(self.bounds_us) + 1)
-        index = next((i for i, bound in enumerate(self.bounds_us) if value_us <= bound), len(self.bounds_us))
-        self.counts[index] += 1
+        self.counts[bisect_left(self.bounds_us, value_us)] += 1
         self.sum_us += value_us
 
     def buckets(self) -> list[tuple[str, float]]:
@@ -195,6 +196,7 @@ class Metrics:
         unwritten.add_metric([], status.unwritten_events)
         yield unwritten
         for name, text, value in (
+            ("docket_tasks", "Tasks of the supervisor's event loop.", _tasks()),
             ("docket_ready", "1 if another call would be admitted and recorded.", int(not reasons(status))),
             ("docket_ledger_writable", "1 while events can be made durable.", int(status.ledger_writable)),
             ("docket_inflight", "Calls under way.", status.inflight),
@@ -203,6 +205,13 @@ class Metrics:
         ):
             if value is not None:
                 yield GaugeMetricFamily(name, text, value=float(value))
+
+
+def _tasks() -> int | None:
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:  # rendered outside the loop: after the run, or in a tool
+        return None
 
 
 def negotiated(accept: str | None) -> str:
