@@ -7,7 +7,7 @@ generateContent, Ollama chat); the figures are whatever the script says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import orjson
@@ -87,16 +87,20 @@ def speak(asked: Asked, step: Step) -> Spoken:
         return _spoken(asked, step, _responses, _responses_stream)
     if path.endswith((":generateContent", ":streamGenerateContent")):
         return _spoken(asked, step, _gemini, _gemini_stream, path.endswith(":streamGenerateContent"))
-    if path.endswith("/api/chat"):
+    if path.endswith("/completions"):
+        return _spoken(asked, step, _completion, _completion_stream)
+    if path.endswith(("/api/chat", "/api/generate")):
         return _spoken(asked, step, _ollama, _ollama_stream, asked.document.get("stream", True), "application/x-ndjson")
     if path.endswith("/count_tokens"):
         return _plain({"input_tokens": _input(asked, step)})
     if path.endswith("/models"):
         return _plain({"object": "list", "data": [{"id": asked.model, "object": "model", "owned_by": "sim"}]})
     if path.endswith("/embeddings"):
-        usage = {"prompt_tokens": _input(asked, step), "total_tokens": _input(asked, step)}
+        given = _input(asked, step)
+        usage = {"prompt_tokens": given, "total_tokens": given}
         data = [{"object": "embedding", "index": 0, "embedding": [0.0, 1.0]}]
-        return _plain({"object": "list", "data": data, "model": asked.model, "usage": usage})
+        listed = _plain({"object": "list", "data": data, "model": asked.model, "usage": usage})
+        return replace(listed, tokens=(given, 0))
     return _plain({"ok": True})
 
 
@@ -318,7 +322,8 @@ def _gemini(asked: Asked, step: Step) -> Document:
     given = _input(asked, step) + step.cache_read
     usage = {"promptTokenCount": given, "candidatesTokenCount": step.output()}
     usage |= {"totalTokenCount": given + step.output(), "cachedContentTokenCount": step.cache_read}
-    content = {"role": "model", "parts": [{"text": step.text}]}
+    call = {"functionCall": {"name": step.tool, "args": dict(step.tool_arguments)}}
+    content = {"role": "model", "parts": [call if step.tool else {"text": step.text}]}
     candidate = {"content": content, "finishReason": "STOP", "index": 0}
     name = step.model or asked.path.rpartition("/")[2].partition(":")[0]
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": name}
@@ -332,14 +337,43 @@ def _gemini_stream(asked: Asked, step: Step) -> list[bytes]:
     return [b"data: " + orjson.dumps(document) + b"\r\n\r\n" for document in documents]
 
 
+# ── legacy completions ──
+
+
+def _completion(asked: Asked, step: Step) -> Document:
+    choice = {"index": 0, "text": step.text, "logprobs": None, "finish_reason": "stop"}
+    return {
+        "id": f"cmpl-{asked.number}",
+        "object": "text_completion",
+        "created": 1,
+        "model": step.model or asked.model,
+        "choices": [choice],
+        "usage": _chat_usage(asked, step),
+    }
+
+
+def _completion_stream(asked: Asked, step: Step) -> list[bytes]:
+    whole = _completion(asked, step)
+    chunk = {name: value for name, value in whole.items() if name != "usage"}
+    events = [_sse({**chunk, "choices": [{**chunk["choices"][0], "text": piece}]}) for piece in _pieces(step.text)]
+    return [*events, b"data: [DONE]\n\n"]
+
+
 # ── Ollama ──
+
+
+def _ollama_text(asked: Asked, text: str) -> Document:
+    """What holds the text: ``message`` at /api/chat, ``response`` at /api/generate."""
+    if asked.path.endswith("/api/generate"):
+        return {"response": text}
+    return {"message": {"role": "assistant", "content": text}}
 
 
 def _ollama(asked: Asked, step: Step) -> Document:
     return {
         "model": step.model or asked.model,
         "created_at": "2026-01-01T00:00:00Z",
-        "message": {"role": "assistant", "content": step.text},
+        **_ollama_text(asked, step.text),
         "done": True,
         "done_reason": "stop",
         "prompt_eval_count": _input(asked, step),
@@ -349,9 +383,7 @@ def _ollama(asked: Asked, step: Step) -> Document:
 
 def _ollama_stream(asked: Asked, step: Step) -> list[bytes]:
     base = {"model": step.model or asked.model, "created_at": "2026-01-01T00:00:00Z"}
-    lines: list[Document] = [
-        {**base, "message": {"role": "assistant", "content": piece}, "done": False} for piece in _pieces(step.text)
-    ]
+    lines: list[Document] = [{**base, **_ollama_text(asked, piece), "done": False} for piece in _pieces(step.text)]
     if step.fault != "no-terminator":
-        lines.append(_ollama(asked, step) | {"message": {"role": "assistant", "content": ""}})
+        lines.append(_ollama(asked, step) | _ollama_text(asked, ""))
     return [orjson.dumps(line) + b"\n" for line in lines]
