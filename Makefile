@@ -2,8 +2,9 @@ PY ?= python3
 V := .venv
 BIN := $(V)/bin
 DEMO := .venv-demo
+NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-agents long check lint types layers docs changelog shape format vectors soak load clean
+.PHONY: node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors soak load clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +48,9 @@ test-agents: venv ## real agents, installed into a directory thrown away, throug
 
 docs: venv ## write again the pages that are generated from the code
 	$(BIN)/python -m tools.policy_page > docs/policy.md
+
+node-sdks: ## install the providers' Node SDKs, which some end-to-end tests drive
+	npm install --no-audit --no-fund --silent --prefix .node-sdks $(NODE_SDKS)
 
 changelog: ## show what changes/ says about the next version
 	@$(PY) -m tools.changelog

@@ -1,25 +1,36 @@
-"""Every provider SDK through docket: metered exactly, refused for good, refused for now."""
+"""Every provider SDK through docket, Python's and Node's: metered exactly, refused for good, refused for now."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from kit.installed import Done, Installed, Provider, agent
+from kit.installed import AGENTS, ROOT, Done, Installed, Provider, agent
 
-SDKS = ("openai-chat", "openai-responses", "openai-others", "anthropic", "google-genai", "ollama")
+PYTHON = ("openai-chat", "openai-responses", "openai-others", "anthropic", "google-genai", "ollama")
+NODE = ("node:openai", "node:anthropic", "node:google-genai", "node:ai")
+SDKS = (*PYTHON, *NODE)
+NODE_SDKS = ROOT / ".node-sdks"
+"""Where `make node-sdks` installs the Node SDKs."""
 KEYS = {"OPENAI_API_KEY": "sk-trial", "ANTHROPIC_API_KEY": "sk-trial", "GEMINI_API_KEY": "trial"}
-NEVER_RETRIES = {"ollama"}
+NEVER_RETRIES = {"ollama", "node:google-genai"}
 """SDKs that give up at once on a temporary refusal, whatever it says."""
 
 
 def drive(installed: Installed, upstream: Provider, sdk: str, mode: str, policy: str = "") -> tuple[Done, list[Any]]:
+    name = sdk.removeprefix("node:")
+    command = agent("sdks.py", name, mode)
+    if sdk.startswith("node:"):
+        if not (NODE_SDKS / "node_modules").is_dir() or shutil.which("node") is None:
+            pytest.skip("the Node SDKs are not installed: make node-sdks")
+        command = ["node", str(AGENTS / "sdks.mjs"), name, mode]
     (installed.directory / "docket.toml").write_text(policy)
     flags = [*upstream.flags, "--upstream", f"gemini={upstream.url}", "--upstream", f"ollama={upstream.url}"]
-    done = installed.run("run", *flags, "--", *agent("sdks.py", sdk, mode), env=KEYS)
+    done = installed.run("run", *flags, "--", *command, env=KEYS | {"NODE_SDKS": str(NODE_SDKS)})
     return done, [json.loads(line) for line in done.out.splitlines() if line.startswith("{")]
 
 
