@@ -22,6 +22,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
     "verify": ("docket.cli.verify", "Check a run, a receipt or a ledger."),
     "report": ("docket.cli.report", "Show a receipt."),
+    "redact": ("docket.cli.redact", "Copy a run with private values withheld."),
+    "prove": ("docket.cli.prove", "Write one event with its proof, to hand over by itself."),
     "ls": ("docket.cli.ls", "List runs."),
     "doctor": ("docket.cli.doctor", "Say what state runs are in, and repair what can be."),
     "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),

@@ -32,7 +32,7 @@ def documents_at(path: Path) -> Documents:
     if b'"format":"docket-receipt/' in line:
         return Documents(receipt=_read(path, MAX_BYTES + 1))
     if b'"prev":"' in line:
-        return Documents(ledger=_chunks(path))
+        return Documents(ledger=chunks_of(path))
     raise FormatError(
         f"{path} is neither a run directory nor a receipt nor a ledger",
         hint="give .docket/latest, a directory under .docket/runs, a receipt.json or a ledger.jsonl",
@@ -48,8 +48,8 @@ def _in_directory(path: Path) -> Documents:
                 hint="docket ls lists runs; .docket/latest is the newest",
             )
         return Documents(receipt=receipt)
-    notes = _chunks(path / CHECKPOINTS) if _exists(path / CHECKPOINTS) else iter(())
-    return Documents(receipt=receipt, ledger=_chunks(path / LEDGER), checkpoints=notes)
+    notes = chunks_of(path / CHECKPOINTS) if _exists(path / CHECKPOINTS) else iter(())
+    return Documents(receipt=receipt, ledger=chunks_of(path / LEDGER), checkpoints=notes)
 
 
 def _exists(path: Path) -> bool:
@@ -99,7 +99,8 @@ def _read(path: Path, limit: int) -> bytes:
         return file.read(limit)
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def chunks_of(path: Path) -> Iterator[bytes]:
+    """The bytes of the regular file ``path``, in pieces. Raises FormatError where it cannot be read."""
     with _open(path) as file:
         while chunk := file.read(CHUNK):
             yield chunk

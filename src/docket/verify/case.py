@@ -78,5 +78,5 @@ class Case:
     def need_walk(self) -> Walk:
         """The finished walk, or Skip."""
         if self.walk is None:
-            raise Skip("needs the ledger")
+            raise Skip("a proof stands by itself" if self.proof else "needs the ledger")
         return self.walk

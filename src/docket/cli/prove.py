@@ -1,0 +1,40 @@
+"""``docket prove``: one event with its inclusion proof, to be handed over by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from docket.cli import output
+
+
+@click.command("prove")
+@click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--seq", required=True, type=click.IntRange(min=0), help="The event, by its seq in the ledger.")
+@click.option("--withhold", metavar="KIND,...", default="", help="Private values to withhold, as in docket redact.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write to this new file instead of stdout.")
+def command(run: Path, seq: int, withhold: str, out: Path | None) -> None:
+    """Write event SEQ of RUN with its inclusion proof and the signed checkpoint.
+
+    The result is one file that says nothing of any other event; `docket verify FILE` accepts it.
+    """
+    from docket.cli.redact import CATEGORIES
+    from docket.errors import UsageError
+    from docket.primitives.canonical import encode
+    from docket.receipt.redaction import Withholding
+    from docket.storage.handing_over import prove
+
+    chosen = [kind for kind in withhold.split(",") if kind]
+    for kind in chosen:
+        if kind not in CATEGORIES:
+            raise UsageError(f"--withhold {kind}: not one of {', '.join(CATEGORIES)}")
+    line = encode(Withholding(chosen).apply(prove(run.resolve(), seq))).decode()
+    if out is None:
+        output.result(line)
+        return
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {out}: {error.strerror}", hint="name a file that is new") from error

@@ -1,0 +1,109 @@
+"""Handing over less than a whole run: a copy with values withheld, or one event with its proof.
+
+Invariant: the run that is read is never written; what is handed over verifies like the original.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from docket.errors import FormatError, UsageError
+from docket.ledger import checkpoint
+from docket.ledger.chain import Chain, Entry, read_entry
+from docket.primitives.canonical import Json, JsonObject, decode_object, encode
+from docket.primitives.merkle import ProofBuilder
+from docket.receipt.redaction import Withholding
+from docket.storage.documents import chunks_of
+from docket.storage.durable import DIRECTORY_MODE, FILE_MODE
+from docket.storage.paths import BLOBS, CHECKPOINTS, LEDGER, SNAPSHOT
+from docket.verify.lines import Lines
+
+PROOF_FORMAT = "docket-proof/1"
+
+
+def redact(run: Path, target: Path, withholding: Withholding, *, bodies: bool, snapshot: bool) -> None:
+    """Copy the run directory ``run`` to the new directory ``target`` with values withheld.
+
+    ``bodies`` and ``snapshot`` say whether kept bodies and the snapshot go with it. Raises UsageError if ``target``
+    exists or lies in ``run``, FormatError where a document cannot be read whole.
+    """
+    run = run.resolve()
+    if target.resolve().is_relative_to(run):
+        raise UsageError(f"{target} lies inside the run itself")
+    try:
+        target.mkdir(mode=DIRECTORY_MODE)
+    except OSError as error:
+        raise UsageError(f"cannot make {target}: {error.strerror}", hint="name a directory that is new") from error
+    for path in sorted(run.iterdir()):
+        if path.name == LEDGER or (path.name.startswith("receipt") and path.suffix == ".json"):
+            _write(target / path.name, _withheld(path, withholding))
+        elif path.name == CHECKPOINTS:
+            _write(target / path.name, chunks_of(path))
+        elif (path.name == BLOBS and bodies) or (path.name.startswith(SNAPSHOT) and snapshot):
+            shutil.copytree(path, target / path.name, symlinks=True)
+
+
+def prove(run: Path, seq: int) -> JsonObject:
+    """The proof document of event ``seq`` under the last whole checkpoint of the run directory ``run``.
+
+    Raises UsageError where no checkpoint covers it, FormatError where ledger or checkpoints cannot be read.
+    """
+    notes, _ = checkpoint.split(b"".join(chunks_of(run / CHECKPOINTS)))
+    note = checkpoint.parse(notes[-1]) if notes else None
+    if note is None or seq >= note.size:
+        raise UsageError(
+            f"no checkpoint of {run} covers event {seq}" + (f": the last is over {note.size} events" if note else "")
+        )
+    chain, wanted, start = Chain(), None, None
+    for entry in _entries(run / LEDGER):
+        watch = entry.seq == seq or entry.type == "session.start"
+        proof = chain.follow(entry, watch=watch)
+        if proof is not None and entry.type == "session.start":
+            start = (entry, proof)
+        if proof is not None and entry.seq == seq:
+            wanted = (entry, proof)
+        if chain.size == note.size:
+            break
+    if wanted is None or start is None or chain.size != note.size or chain.root() != note.root:
+        raise FormatError(f"{run / LEDGER} is not the ledger of its last checkpoint", hint="docket verify says why")
+    return {
+        "format": PROOF_FORMAT,
+        "docket": note.origin.removeprefix("docket/"),
+        "checkpoint": notes[-1].decode(),
+        "event": _proven(chain, *wanted),
+        "start": _proven(chain, *start),
+    }
+
+
+def _proven(chain: Chain, entry: Entry, proof: ProofBuilder) -> JsonObject:
+    hashes: list[Json] = [each.hex() for each in chain.frontier.proof(proof)]
+    return {"event": entry.to_json(), "proof": {"index": entry.seq, "size": chain.size, "hashes": hashes}}
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    for number, line in enumerate(Lines(chunks_of(path))):
+        try:
+            yield read_entry(line)
+        except FormatError as error:
+            raise FormatError(str(error), where=f"{path}, event {number}") from error
+
+
+def _withheld(path: Path, withholding: Withholding) -> Iterator[bytes]:
+    limit = 1 << 27
+    lines = Lines(chunks_of(path), limit)
+    for number, line in enumerate(lines):
+        try:
+            yield encode(withholding.apply(decode_object(line))) + b"\n"
+        except FormatError as error:
+            raise FormatError(str(error), where=f"{path}, line {number}") from error
+    if lines.rest:
+        raise FormatError(f"{path} ends in a torn line", hint="docket doctor --quarantine-torn-tail sets it aside")
+
+
+def _write(path: Path, parts: Iterator[bytes]) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    with os.fdopen(fd, "wb") as file:
+        file.writelines(parts)
