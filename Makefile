@@ -45,6 +45,7 @@ long: venv ## the long tests, one at a time; dated results go to docs/measuremen
 
 test-agents: venv ## real agents, installed into a directory thrown away, through docket; writes docs/measurements/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.agent_trials --out docs/measurements/agents-$(shell date -u +%F).md
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.outage_trials --out docs/measurements/outage-$(shell date -u +%F).md
 
 docs: venv ## write again the pages that are generated from the code
 	$(BIN)/python -m tools.policy_page > docs/policy.md
