@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,21 @@ MAX_LISTED_RECEIPT = 64 * 2**20
 @click.option("--json", "as_json", is_flag=True, help="One JSON list, for scripts.")
 @click.option("--outcome", metavar="WORD", help="Only runs with this outcome: completed, failed, breached, ...")
 @click.option("--label", metavar="TEXT", help="Only runs with this label.")
-def command(docket_dir: Path, as_json: bool, outcome: str | None, label: str | None) -> None:
+@click.option("--model", metavar="NAME", help="Only runs that used this model; * and ? stand for anything.")
+@click.option(
+    "--since", type=click.DateTime(["%Y-%m-%d"]), metavar="YYYY-MM-DD", help="Only runs begun on this UTC day or later."
+)
+def command(
+    docket_dir: Path, as_json: bool, outcome: str | None, label: str | None, model: str | None, since: datetime | None
+) -> None:
     """List runs, oldest first: what each did and cost according to its receipt, unverified."""
+    day = since.strftime("%Y%m%d") if since is not None else ""
     rows = [
         row
-        for row in map(describe, runs_in(docket_dir))
-        if (outcome is None or row["outcome"] == outcome) and (label is None or row["label"] == label)
+        for row in map(describe, (path for path in runs_in(docket_dir) if path.name[4:12] >= day))
+        if (outcome is None or row["outcome"] == outcome)
+        and (label is None or row["label"] == label)
+        and (model is None or any(fnmatchcase(used, model) for used in row["models"]))
     ]
     if as_json:
         output.document(rows)
@@ -49,7 +60,7 @@ def command(docket_dir: Path, as_json: bool, outcome: str | None, label: str | N
 
 def describe(path: Path) -> dict[str, Any]:
     """One run as a row: from its receipt, or from what can be told without one."""
-    row: dict[str, Any] = {"docket": path.name, "path": str(path), "outcome": "unknown", "label": None}
+    row: dict[str, Any] = {"docket": path.name, "path": str(path), "outcome": "unknown", "label": None, "models": []}
     row |= dict.fromkeys(("created_at", "calls", "denied", "cost_usd", "cost_is", "elapsed_us"))
     try:
         run = RunDirectory.open(path)
@@ -82,6 +93,7 @@ def _from_receipt(data: bytes) -> dict[str, Any]:
             "cost_usd": totals.get("cost_usd"),
             "cost_is": totals["cost_is"],
             "label": label,
+            "models": sorted({used["model"] for used in totals["by_model"]}),
         }
     except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError):
         return {"outcome": "unreadable"}

@@ -25,6 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "redact": ("docket.cli.redact", "Copy a run with private values withheld."),
     "prove": ("docket.cli.prove", "Write one event with its proof, to hand over by itself."),
     "ls": ("docket.cli.ls", "List runs."),
+    "archive": ("docket.cli.archive", "Write one run to one file that verifies as it is."),
+    "prune": ("docket.cli.prune", "Remove old runs."),
     "doctor": ("docket.cli.doctor", "Say what state runs are in, and repair what can be."),
     "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),

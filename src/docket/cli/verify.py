@@ -57,7 +57,7 @@ def command(
     operator: str | None,
     accept: str,
 ) -> int:
-    """Check PATH: a run directory (also .docket/latest), a receipt.json or a ledger.jsonl."""
+    """Check PATH: a run directory (also .docket/latest), its archive, a receipt.json or a ledger.jsonl."""
     from docket.verify.case import Pins
 
     accepted = _accepted(accept)

@@ -1,7 +1,8 @@
 """What a ledger's calls were booked at: what a resumed run's caps count from.
 
-Invariant: the fold never books less than ``Booking`` did, so that a restart cannot reset a budget; calls without an
-end count at their hold. Constant memory, but for the calls that are open.
+Invariant: the fold books what ``Booking`` did, so that a restart cannot reset a budget; calls without an end count at
+their hold, and so do items without a price, which the dearest known price may have booked higher.
+Constant memory, but for the calls that are open.
 """
 
 from __future__ import annotations
@@ -93,8 +94,10 @@ def _booked(usage: Mapping[str, Any] | None, hold: Amounts) -> Amounts:
     if usage is None:
         return Amounts()
     usd, tokens, unpriced = _sum(usage["items"])
+    if unpriced:
+        usd = max(usd, hold.usd)
     if usage["source"] == "reported":
-        return Amounts(usd=max(usd, hold.usd) if unpriced else usd, tokens=tokens)
+        return Amounts(usd=usd, tokens=tokens)
     if "estimate" in usage:
         least_usd, least_tokens, _ = _sum(usage["estimate"]["items"])
     else:

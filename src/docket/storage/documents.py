@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docket.errors import FormatError
+from docket.storage.archive import documents_in, is_archive
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT
 from docket.verify.case import Documents
 from docket.verify.lines import MAX_LINE
@@ -26,6 +27,8 @@ def documents_at(path: Path) -> Documents:
         return _in_directory(path)
     with _open(path) as file:
         head = file.read(MAX_LINE)
+        if is_archive(head):
+            return documents_in(path)
         line = head[: head.find(b"\n") + 1] or head + file.read(MAX_BYTES + 1 - len(head))
     if b'"format":"docket-proof/' in line:
         return Documents(proof=_read(path, MAX_BYTES + 1))

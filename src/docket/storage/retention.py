@@ -1,0 +1,90 @@
+"""Removing whole runs: never one that is held, never a part of one.
+
+Invariant: a run is taken out of sight by one rename before anything of it is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from docket.errors import LedgerError, LedgerLockedError
+from docket.storage.lock import Lock
+from docket.storage.paths import LATEST, LEDGER, RunDirectory, point_latest, runs_in
+
+DAY_US = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A run that is, or would be, removed."""
+
+    path: Path
+    files: int
+    bytes: int
+    age_days: int
+
+
+def removable(docket_dir: Path, *, keep_days: int | None, keep_last: int | None, now_us: int) -> list[Removal]:
+    """The runs that are neither among the ``keep_last`` newest nor younger than ``keep_days`` days, oldest first.
+
+    A rule that is None keeps nothing by itself. The age is that of the last event that was written.
+    """
+    runs = runs_in(docket_dir)
+    kept = set(runs[-keep_last:]) if keep_last else set()
+    found = []
+    for path in runs:
+        age = (now_us - _last_written_us(path)) // DAY_US
+        if path not in kept and (keep_days is None or age >= keep_days):
+            files, size = _extent(path)
+            found.append(Removal(path, files, size, age))
+    return found
+
+
+def remove(docket_dir: Path, removal: Removal) -> bool:
+    """Remove the run; False where it is held by a live process. Raises LedgerError where the disk refuses."""
+    run = RunDirectory.open(removal.path)
+    try:
+        lock = Lock(run)
+    except LedgerLockedError:
+        return False
+    finally:
+        run.close()
+    gone = removal.path.with_name(f".{removal.path.name}.removed")
+    try:
+        removal.path.rename(gone)
+        shutil.rmtree(gone)
+        _repoint(docket_dir)
+    except OSError as error:
+        raise LedgerError(f"cannot remove {removal.path}: {error}") from error
+    finally:
+        lock.release()
+    return True
+
+
+def _last_written_us(path: Path) -> int:
+    ledger = path / LEDGER
+    return int((ledger if ledger.exists() else path).stat().st_mtime_ns // 1000)
+
+
+def _extent(path: Path) -> tuple[int, int]:
+    files = size = 0
+    for root, _, names in os.walk(path):
+        for name in names:
+            files += 1
+            size += os.lstat(os.path.join(root, name)).st_size
+    return files, size
+
+
+def _repoint(docket_dir: Path) -> None:
+    """Let ``latest`` be the newest run that is left, if it was the removed one."""
+    latest = docket_dir / LATEST
+    if not latest.is_symlink() or latest.exists():
+        return
+    left = runs_in(docket_dir)
+    if left:
+        point_latest(docket_dir, left[-1].name)
+    else:
+        latest.unlink()
