@@ -1,11 +1,16 @@
-"""What every test gets: a coroutine test runs on a fresh event loop."""
+"""What every test gets: a coroutine test runs on a fresh event loop, and children find signals at their defaults."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 
 import pytest
+
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:  # as a shell leaves them to what it starts in the background
+        signal.signal(_number, signal.SIG_DFL)
 
 
 @pytest.hookimpl(tryfirst=True)
