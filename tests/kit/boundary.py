@@ -204,9 +204,11 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, 
 async def raw_upstream(handler: Handler) -> AsyncIterator[str]:
     """An upstream that is one function over a connection; its URL."""
     open_writers: set[asyncio.StreamWriter] = set()
+    none_open = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         open_writers.add(writer)
+        none_open.clear()
         try:
             await handler(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
@@ -214,6 +216,8 @@ async def raw_upstream(handler: Handler) -> AsyncIterator[str]:
         finally:
             open_writers.discard(writer)
             writer.close()
+            if not open_writers:
+                none_open.set()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**22)
     try:
@@ -222,6 +226,8 @@ async def raw_upstream(handler: Handler) -> AsyncIterator[str]:
         server.close()
         for writer in tuple(open_writers):
             writer.transport.abort()
+        if open_writers:
+            await none_open.wait()
 
 
 async def read_request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

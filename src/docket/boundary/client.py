@@ -100,4 +100,7 @@ class HttpClient:
     def cut(self) -> None:
         """End without a clean end: the agent must see that the answer is not whole."""
         self.keep = False
-        self._connection.abort()
+        if self._framing.kind == "close":
+            self._connection.reset()
+        else:
+            self._connection.close()

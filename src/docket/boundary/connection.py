@@ -7,6 +7,8 @@ answered in order; reading pauses when nobody takes the bytes; a peer that leave
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 
 from docket.boundary.wire import (
@@ -23,6 +25,7 @@ from docket.errors import ClientGoneError
 
 HIGH_WATER = 256 * 1024
 """Unread bytes of one connection at which reading pauses: two socket buffers, so that a body flows without stopping."""
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -180,7 +183,13 @@ class Connection(asyncio.Protocol):
         self.transport.close()
 
     def abort(self) -> None:
-        """Close at once with a reset, so that no reader can take the cut for a clean end."""
+        """Close at once."""
+        self.transport.abort()
+
+    def reset(self) -> None:
+        """Close at once with a reset (RFC 9293 section 3.10.7.4), which no reader can take for a clean end."""
+        own = self.transport.get_extra_info("socket")
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self.transport.abort()
 
 

@@ -76,7 +76,9 @@ class Denials:
                 model=model,
             )
 
-        await self._sums.note((refused.code, upstream, model), denied, *refused.events, *refused.breaches)
+        await self._sums.note(
+            (refused.code, refused.final, upstream, model), denied, *refused.events, *refused.breaches
+        )
 
     async def close(self) -> None:
         """Record what is still being summed, durably."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from docket.providers.call import Call, Endpoint, EndpointClass
-from docket.providers.endpoints import path_segments
+from docket.providers.call import Call, Endpoint
+from docket.providers.endpoints import OTHER, path_segments
 
 VERSIONS = {"anthropic": b"/v1", "gemini": b"/v1beta"}
 """The version segment that an upstream of each family needs, where a client may leave it out."""
@@ -31,7 +31,7 @@ def versioned(endpoint: Endpoint, target: bytes, base_path: bytes) -> bytes | No
     ``base_path`` is the path of the upstream's base URL, behind which the version stands.
     """
     version = VERSIONS.get(endpoint.family)
-    if version is None or endpoint.kind is EndpointClass.UNKNOWN:
+    if version is None or endpoint.name == OTHER:
         return None
     path = target.partition(b"?")[0]
     if any(_VERSION.fullmatch(segment) for segment in path_segments(path.decode("latin-1"))):
