@@ -114,6 +114,13 @@ def test_every_command_has_help_that_says_what_it_does() -> None:
     assert docket.epilog is not None
 
 
+def test_the_readme_names_every_command_and_every_page_of_the_docs_is_linked_from_it() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert [name for name in COMMANDS if not re.search(rf"`docket {name}\b", text)] == []
+    pages = [path.relative_to(ROOT) for path in (ROOT / "docs").glob("*.md")]
+    assert [str(path) for path in pages if f"({path})" not in text] == []
+
+
 def test_every_fragment_of_the_changelog_is_short_and_ends_like_a_sentence() -> None:
     for path in (ROOT / "changes").iterdir():
         text = path.read_text().strip()
