@@ -13,6 +13,7 @@ from tests.control.kit import COMPLETE, answer, call, gate
 from docket.boundary.admission import QueuedAdmission
 from docket.clock import SystemClock
 from docket.control.admission import Gate
+from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused
 from docket.providers.call import Call
 
@@ -127,3 +128,17 @@ async def test_two_hundred_callers_at_once_keep_the_cap_and_can_use_it(mode: str
     assert booked >= 900_000_000_000
     assert (g.budget.usd.reserved, g.inflight) == (0, 0)
     assert {refused.code for refused in refusals} == {"max_usd"}
+
+
+@on_a_loop
+async def test_a_call_that_waits_for_money_asks_the_breaker_again_when_it_wakes() -> None:
+    queue = queue_over(gate(ONE_AT_A_TIME.format(30) + "[resilience]\nbreaker_threshold = 1\n"))
+    first = await admitted(queue, call())
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(queue.admit(call()))
+        await asyncio.sleep(0)
+        settlement = queue.settle(first, call(), Ended(reason="connect"), None)
+    assert [event.type for event in settlement.events] == ["x-docket.breaker-open"]
+    refused = waiting.result()
+    assert isinstance(refused, Refused)
+    assert (refused.code, refused.retry_after) == ("breaker_open", 30)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docket.boundary.listening import LOOPBACK, bind
 from docket.control.readiness import BreakerName, CapUse
-from docket.ledger.events import ClockStep
+from docket.ledger.events import CapExceeded, ClockStep
 from docket.policy.model import Policy
 from docket.policy.parse import parse
 from docket.primitives.canonical import JsonObject
@@ -32,7 +32,8 @@ class Accounts:
 
 
 class Ledger:
-    size, writable, unwritten = 5, True, 0
+    size, writable, unwritten, used_bytes = 5, True, 0, 2**25
+    met: CapExceeded | None = None
 
     def free_bytes(self) -> int | None:
         return 2**30
@@ -86,6 +87,18 @@ def test_readiness_follows_the_run_and_the_last_metrics_are_left_behind(tmp_path
     assert 'docket_events_total{type="note"} 1.0' in text
     assert "docket_inflight 2.0" in text
     assert [path.name for path in tmp_path.iterdir()] == ["docket.prom"]
+
+
+def test_wall_time_and_the_ledgers_ceilings_are_caps_too() -> None:
+    policy = parse("[caps]\nmax_wall_seconds = 10\n[resilience]\nmax_ledger_bytes = '64 MiB'\nmax_events = 20\n")
+    clock = ManualClock()
+    looker = watching(policy, clock, [])
+    clock.advance(4 * S)
+    ratios = {name: use.ratio for name, use in looker.status().caps.items()}
+    assert ratios == {"max_wall_seconds": 0.4, "max_ledger_bytes": 0.5, "max_events": 0.25}
+    looker.listening, looker.phase = True, Phase.RUNNING
+    looker._ledger.met = CapExceeded(cap="max_ledger_bytes", limit="67108864", observed="67000000")  # type: ignore[misc]
+    assert [r["code"] for r in _reasons(looker)] == ["cap_spent"], "a ledger is full before its last byte is used"
 
 
 def _reasons(looker: Watching) -> list[dict[str, str]]:

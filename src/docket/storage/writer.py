@@ -181,6 +181,11 @@ class LedgerWriter:
         return self._dead is None and self.condition.writable
 
     @property
+    def used_bytes(self) -> int:
+        """Size of the ledger in bytes, as far as it is durable."""
+        return self._bytes
+
+    @property
     def unwritten(self) -> int:
         """Events that could not be made durable."""
         return self.condition.evidence.unwritten_events

@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from decimal import Decimal
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +20,7 @@ from docket.clock import Clock
 from docket.control.clock_watch import LOOK_EVERY_SECONDS, ClockWatch
 from docket.control.readiness import BreakerName, CapUse, Status
 from docket.errors import LedgerError
-from docket.ledger.events import ClockStep
+from docket.ledger.events import CapExceeded, ClockStep
 from docket.policy.model import Policy
 from docket.primitives.money import Usd
 from docket.supervisor.lifecycle import Phase
@@ -45,6 +46,14 @@ class Ledger(Protocol):
 
     @property
     def size(self) -> int: ...
+
+    @property
+    def used_bytes(self) -> int: ...
+
+    @property
+    def met(self) -> CapExceeded | None:
+        """The ceiling that was met."""
+        ...
 
     @property
     def writable(self) -> bool: ...
@@ -79,6 +88,7 @@ class Watching:
         self._ledger = ledger
         self._record = record
         self._metrics = Metrics(self.status, known_models)
+        self._started_us = clock.monotonic_us()
         self._steps = ClockWatch(clock.unix_us(), clock.monotonic_us())
         self._listener: HealthListener | None = None
         self.health = Health(self.status, self._metrics.render)
@@ -94,11 +104,28 @@ class Watching:
             unwritten_events=self._ledger.unwritten,
             free_bytes=self._ledger.free_bytes(),
             min_free_bytes=self._policy.resilience.min_free_bytes,
-            caps=self._accounts.cap_use(),
+            caps={**self._accounts.cap_use(), **self._own_caps()},
             breakers=self._accounts.breaker_states(),
             inflight=self._accounts.inflight,
             reserved_usd=self._accounts.reserved_usd,
         )
+
+    def _own_caps(self) -> dict[str, CapUse]:
+        """Caps that no call is booked against: wall time and the ceilings of the ledger."""
+        caps, keys = self._policy.caps, self._policy.resilience
+        elapsed_us = self._clock.monotonic_us() - self._started_us
+        wall_us = caps.max_wall_seconds.us if caps.max_wall_seconds is not None else None
+        used = {
+            "max_wall_seconds": (wall_us, elapsed_us, 1_000_000),
+            "max_ledger_bytes": (keys.max_ledger_bytes, self._ledger.used_bytes, 1),
+            "max_events": (keys.max_events, self._ledger.size, 1),
+        }
+        met = self._ledger.met.cap if self._ledger.met is not None else None
+        return {
+            name: CapUse(limit=Decimal(limit) / per, booked=Decimal(limit if name == met else booked) / per)
+            for name, (limit, booked, per) in used.items()
+            if limit is not None
+        }
 
     def observe(self, entry: EntryLike) -> None:
         """Take a durable entry; an observer of the writer."""
