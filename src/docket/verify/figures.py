@@ -6,7 +6,6 @@ Shares nothing with the code that writes receipts.
 from __future__ import annotations
 
 from collections import Counter
-from decimal import Decimal
 from typing import Any
 
 from docket.verify import decimals
@@ -18,6 +17,8 @@ MAX_KEYS = 64
 MAX_SURVIVORS = 100
 LOSSES = ("model.request", "model.response", "model.error", "model.cache_hit")
 """The types whose disclosed loss excuses a call that lacks them."""
+_UNITS = tuple(10 ** max(0, digits - 3) for digits in range(20))
+"""By the number of digits of a sample: the unit of its third one."""
 COUNTED_TYPES = frozenset(
     {
         "fs.snapshot",
@@ -62,23 +63,24 @@ class Bill:
         self.tokens = Tally()
         self.sources = {"none": 0, "partial": 0, "reported": 0}
         self.models: dict[tuple[str, str], list[Any]] = {}
-        self.cost = decimals.ZERO
+        self.cost = 0
         self.rows = 0
         self.costed = 0
         self.exact = True
         self.prices: set[tuple[Any, ...]] = set()
 
-    def add(self, row: Object, cost: Decimal | None) -> None:
+    def add(self, row: Object, cost: int | None) -> None:
         """Take the next row, whose usage was checked and claims ``cost``."""
         usage, provider, model = row["usage"], row["provider"], row["model"]
         self.rows += 1
         self.sources[usage["source"]] += 1
+        tier = row["tier"]
         for item in usage["items"]:
-            per = item.get("per")
+            per, kind = item.get("per"), item["kind"]
             if per != 1:
-                self.tokens.add(item["kind"], item["quantity"])
+                self.tokens.add(kind, item["quantity"])
             if per is not None:
-                self.prices.add((provider, model, row["tier"], item["kind"], item["unit_usd"], per))
+                self.prices.add((provider, model, tier, kind, item["unit_usd"], per))
         key = (provider, model)
         line = self.models.get(key)
         if line is None:
@@ -88,8 +90,8 @@ class Bill:
         line[0] += 1
         if cost is not None:
             self.costed += 1
-            self.cost = decimals.add(self.cost, cost)
-            line[1] = cost if line[1] is None else decimals.add(line[1], cost)
+            self.cost += cost
+            line[1] = cost if line[1] is None else line[1] + cost
         if cost is None or usage["source"] != "reported":
             self.exact = False
 
@@ -116,14 +118,16 @@ class Latency:
     """Nearest-rank percentiles over samples cut to three digits."""
 
     def __init__(self) -> None:
-        self.samples: Counter[int] = Counter()
+        self.samples: dict[int, int] = {}
 
     def add(self, sample: int) -> None:
-        digits = str(sample)
-        self.samples[int(digits[:3]) * 10 ** max(0, len(digits) - 3)] += 1
+        if sample >= 1000:
+            sample -= sample % _UNITS[len(str(sample))]
+        samples = self.samples
+        samples[sample] = samples.get(sample, 0) + 1
 
     def document(self) -> Object:
-        count = self.samples.total()
+        count = sum(self.samples.values())
         document: Object = {"count": count}
         if not count:
             return document

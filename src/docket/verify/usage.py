@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from docket.verify import decimals
@@ -12,13 +11,17 @@ from docket.verify.shapes import NAME
 
 MAX_QUANTITY = 10**9
 MAX_ITEMS = 64
+_kinds: set[str] = set()
+"""Kinds found good before; bounded by ``_MAX_KINDS``."""
+_MAX_KINDS = 1024
 SOURCES = ("none", "partial", "reported")
-ROW = ("call", "model", "provider", "seq", "tier", "usage")
-ROW_MEMBERS = frozenset(ROW)
 
 
-def check(usage: Any) -> Decimal | None:
-    """The cost that ``usage`` rightly claims, None if it rightly claims none. Raises Violation where it is wrong."""
+def check(usage: Any) -> int | None:
+    """The cost that ``usage`` rightly claims, in 1e-12 USD; None if it rightly claims none.
+
+    Raises Violation where it is wrong.
+    """
     if type(usage) is not dict:
         raise Violation("usage: not an object")
     source = usage.get("source")
@@ -58,7 +61,7 @@ def _check_estimate(estimate: Any, source: str) -> None:
     _check_cost(estimate, _sum(estimate.get("items"), "usage.estimate.items"), "usage.estimate")
 
 
-def _check_cost(bill: Object, total: Decimal | None, path: str) -> None:
+def _check_cost(bill: Object, total: int | None, path: str) -> None:
     cost = bill.get("cost_usd")
     if total is None:
         if "cost_usd" in bill:
@@ -70,26 +73,30 @@ def _check_cost(bill: Object, total: Decimal | None, path: str) -> None:
         raise Violation(f"{path}.cost_usd: {cost} where the items come to {decimals.spell(total)}")
 
 
-def _sum(items: Any, path: str) -> Decimal | None:
-    """The exact cost of ``items``, None where one has no price."""
+def _sum(items: Any, path: str) -> int | None:
+    """The exact cost of ``items`` in 1e-12 USD, None where one has no price."""
     if type(items) is not list or len(items) > MAX_ITEMS:
         raise Violation(f"{path}: not a list of at most {MAX_ITEMS}")
-    total: Decimal | None = decimals.ZERO
+    total, priced = 0, True
     for item in items:
         if type(item) is not dict:
             raise Violation(f"{path}: an item is not an object")
-        kind, quantity = item.get("kind"), item.get("quantity")
-        if type(kind) is not str or not NAME.fullmatch(kind):
+        kind, quantity, unit, per = item.get("kind"), item.get("quantity"), item.get("unit_usd"), item.get("per")
+        if type(kind) is not str or (kind not in _kinds and not _is_kind(kind)):
             raise Violation(f"{path}: an item without a kind")
         if type(quantity) is not int or not 0 <= quantity <= MAX_QUANTITY:
             raise Violation(f"{path}: the quantity of {kind} is not a whole number up to 10^9")
-        unit, per = item.get("unit_usd"), item.get("per")
-        if "unit_usd" not in item and "per" not in item:
-            total = None
-            continue
-        if type(unit) is not str or type(per) is not int or per not in (1, 1000000):
+        if type(unit) is str and type(per) is int and (per == 1_000_000 or per == 1):
+            total += decimals.rate(unit, per) * quantity
+        elif "unit_usd" in item or "per" in item:
             raise Violation(f"{path}: {kind} has no whole price (unit_usd, and per 1 or 1000000)")
-        cost = decimals.product(decimals.price(unit), quantity, per)
-        if total is not None:
-            total = decimals.add(total, cost)
-    return total
+        else:
+            priced = False
+    return total if priced else None
+
+
+def _is_kind(kind: str) -> bool:
+    good = NAME.fullmatch(kind) is not None
+    if good and len(_kinds) < _MAX_KINDS:
+        _kinds.add(kind)
+    return good

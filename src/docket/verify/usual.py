@@ -33,6 +33,8 @@ _ASSERTERS = {
     "x-docket.forwarded": _BOUNDARY,
 }
 """Types that may come in great numbers, by whom."""
+_spelled: dict[str, str] = {}
+"""By the name of a private member, its JSON spelling; bounded by MAX_NAMES."""
 _PRIVATE = b'"private":'
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 """Strict integers: orjson refuses |n| > 2^53-1, so that no walk has to look at them."""
@@ -47,44 +49,38 @@ def read(line: bytes, seq: int, prev: str, withheld: dict[str, int]) -> tuple[Ob
         return None
     try:
         event: Any = orjson.loads(line)
-        if type(event) is not dict or not _is_envelope(event, seq, prev):
+        if type(event) is not dict:
             return None
-        private = event.get("private")
-        if line.count(_PRIVATE) != (private is not None) or not _is_plain(event["data"], 2):
+        names = event.keys()
+        if names == _WITH_PRIVATE:
+            sealed = _seal(event["private"], withheld)
+            nested = line.count(_PRIVATE) - 1
+        elif names == ENVELOPE:
+            sealed, nested = "", line.count(_PRIVATE)
+        else:
             return None
-        sealed = b"" if private is None else _seal(private, withheld)
-        if sealed is None or orjson.dumps(event, option=_OPTIONS) != line:
+        if nested or sealed is None or not _is_plain(event["data"], 2) or orjson.dumps(event, option=_OPTIONS) != line:
             return None
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError, Violation):
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, Violation, TypeError, AttributeError):
         return None
-    own, kind = event["hash"], event["type"]
-    at = line.find(b'"hash":"%b","prev":"%b"' % (own.encode(), prev.encode()))
-    leaf = hashlib.sha256(
-        b'\x00%b"prev":"%b"%b,"seq":%d,"ts":"%b","type":"%b"}'
-        % (line[:at], prev.encode(), sealed, seq, event["ts"].encode(), kind.encode())
-    ).digest()
-    return (event, leaf) if at > 0 and leaf.hex() == own else None
-
-
-def _is_envelope(event: Object, seq: int, prev: str) -> bool:
-    names = event.keys()
-    if names != ENVELOPE and names != _WITH_PRIVATE:
-        return False
-    kind, ts, elapsed = event["type"], event["ts"], event["elapsed_us"]
-    return (
+    kind, ts, elapsed, own = event["type"], event["ts"], event["elapsed_us"], event["hash"]
+    if not (
         type(kind) is str
+        and event["by"] in _ASSERTERS.get(kind, ())
         and type(event["seq"]) is int
         and event["seq"] == seq
         and event["prev"] == prev
-        and type(event["hash"]) is str
-        and type(event["by"]) is str
-        and event["by"] in _ASSERTERS.get(kind, ())
-        and type(event["data"]) is dict
         and type(elapsed) is int
         and elapsed >= 0
         and type(ts) is str
-        and TIMESTAMP.fullmatch(ts) is not None
-    )
+        and TIMESTAMP.fullmatch(ts)
+        and type(own) is str
+    ):
+        return None
+    at = line.find(f',"hash":"{own}","prev":"{prev}"'.encode())
+    rest = f',"prev":"{prev}"{sealed},"seq":{seq},"ts":"{ts}","type":"{kind}"}}'
+    leaf = hashlib.sha256(b"\x00" + line[:at] + rest.encode()).digest()
+    return (event, leaf) if at > 0 and leaf.hex() == own else None
 
 
 def _is_plain(value: Object, depth: int) -> bool:
@@ -125,33 +121,35 @@ def _is_plain_list(value: list[Any], depth: int) -> bool:
     return True
 
 
-def _seal(private: Any, withheld: dict[str, int]) -> bytes | None:
+def _seal(private: Any, withheld: dict[str, int]) -> str | None:
     """The sealed spelling of a ``private`` member that holds strings, disclosed or withheld; None for any other."""
-    if type(private) is not dict or not private:
-        return None
-    if not private.keys() <= known_names:
-        for name in private:
-            check_name(name)
     sealed, closed = [], []
     for name, member in private.items():
-        if type(member) is not dict or name == "private":
-            return None
-        spelled = name.encode()
-        if not name.isidentifier():
-            spelled = orjson.dumps(name)[1:-1]
+        spelled = _spelled.get(name) or _spell(name)
         if len(member) == 2:
             salt, value = member.get("salt"), member.get("value")
-            if type(salt) is not str or type(value) is not str or not HEX32.fullmatch(salt):
+            if type(value) is not str or not HEX32.fullmatch(salt):
                 return None
-            opened = b'\x02["%b","%b",%b]' % (spelled, salt.encode(), orjson.dumps(value))
-            sealed.append(b'"%b":"%b"' % (spelled, hashlib.sha256(opened).hexdigest().encode()))
+            opened = f'\x02[{spelled},"{salt}",'.encode() + orjson.dumps(value) + b"]"
+            sealed.append(f'{spelled}:"{hashlib.sha256(opened).hexdigest()}"')
             continue
         commitment = member.get("commitment")
         if len(member) != 1 or type(commitment) is not str or not HEX64.fullmatch(commitment):
             return None
-        sealed.append(b'"%b":"%b"' % (spelled, commitment.encode()))
+        sealed.append(f'{spelled}:"{commitment}"')
         closed.append(name)
     for name in closed:
         if name in withheld or len(withheld) < MAX_NAMES:
             withheld[name] = withheld.get(name, 0) + 1
-    return b',"private":{%b}' % b",".join(sealed)
+    return f',"private":{{{",".join(sealed)}}}' if sealed else None
+
+
+def _spell(name: str) -> str:
+    """The JSON spelling of the name of a private member. Raises Violation where it cannot be one."""
+    check_name(name)
+    if name == "private":
+        raise Violation("a private member named private")
+    spelled = orjson.dumps(name).decode()
+    if len(_spelled) < MAX_NAMES:
+        _spelled[name] = spelled
+    return spelled
