@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from docket.chaos.audit import audit
@@ -29,8 +30,8 @@ def always(report: PhaseReport, run: Run, *, verdict: str = "verified", metrics:
     tell(report, run)
 
 
-def tell(report: PhaseReport, run: Run, bands: tuple[Band, ...] = ()) -> None:
-    """Add a run's timeline and the plot of its calls."""
+def tell(report: PhaseReport, run: Run) -> None:
+    """Add a run's timeline and the plot of its calls, with the times in which a breaker was open behind them."""
     events = run.evidence.events
     for event in events:
         if str(event["type"]).startswith(TOLD):
@@ -41,7 +42,19 @@ def tell(report: PhaseReport, run: Run, bands: tuple[Band, ...] = ()) -> None:
         if event["type"] in ("model.response", "model.error", "model.denied")
     ]
     if points:
-        report.plots.append(Plot(title=f"{report.title}: calls", unit="ms", points=points, bands=bands))
+        report.plots.append(Plot(title=f"{report.title}: calls", unit="ms", points=points, bands=_open_times(events)))
+
+
+def _open_times(events: Sequence[JsonObject]) -> list[Band]:
+    bands: list[Band] = []
+    since: float | None = None
+    for event in events:
+        if event["type"] == "x-docket.breaker-open" and since is None:
+            since = _seconds(event)
+        elif event["type"] in ("x-docket.breaker-closed", "session.end") and since is not None:
+            bands.append(Band(start=since, end=_seconds(event), name="breaker open"))
+            since = None
+    return bands
 
 
 def _seconds(event: JsonObject) -> float:
