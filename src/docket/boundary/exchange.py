@@ -22,7 +22,7 @@ from docket.clock import Clock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.errors import ClientGoneError, UpstreamError
-from docket.ledger.events import CapExceeded, Event, ModelError, ModelRequest, ModelResponse
+from docket.ledger.events import CallNumber, CapExceeded, Event, ModelError, ModelRequest, ModelResponse
 from docket.primitives.canonical import Json
 from docket.providers.call import Call, Observation
 from docket.storage.blobs import Blobs
@@ -227,6 +227,28 @@ async def _release(held: bytes, response: Passing, client: Client) -> None:
     await client.end(held, response.trailers)
 
 
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """An admitted call that has ended."""
+
+    call: CallNumber
+    ended: Ended
+    settlement: Settlement
+
+    @property
+    def whole(self) -> bool:
+        """Whether the provider answered it to the end, with success."""
+        return self.ended.reason in ("complete", "incomplete") and self.ended.status is not None
+
+
+class Carrier(Protocol):
+    """Carries or refuses model calls."""
+
+    async def handle(self, request: Request, client: Client, tee: Tee) -> Handled | None: ...
+
+    async def deny(self, call: Call, refused: Refused, client: Client) -> None: ...
+
+
 class Exchange:
     """Carries model calls of one run."""
 
@@ -252,12 +274,15 @@ class Exchange:
         self._on_breach = on_breach
         self._blobs = blobs
 
-    async def handle(self, request: Request, client: Client, tee: Tee) -> None:
-        """Carry one call. Raises ClientGoneError after everything is recorded, LedgerError where it cannot be."""
+    async def handle(self, request: Request, client: Client, tee: Tee) -> Handled | None:
+        """Carry one call; gives what became of it, or None where it was refused.
+
+        Raises ClientGoneError after everything is recorded, LedgerError where it cannot be.
+        """
         decision = self._recorder.refusal() or await self._admit(request.call, client)
         if isinstance(decision, Refused):
             await self.deny(request.call, decision, client)
-            return
+            return None
         admitted, since = decision, self._clock.monotonic_us()
         carried, body, lost = Carried(reason="client-gone"), None, None
         try:
@@ -269,17 +294,18 @@ class Exchange:
             lost = error.refused
         finally:
             if lost is None:
-                settlement, recorded = self._settle(request.call, admitted, carried, tee, since, body)
+                settlement, ended, recorded = self._settle(request.call, admitted, carried, tee, since, body)
         if lost is not None:
             self._admission.release(admitted)
             await self.deny(request.call, lost, client)
-            return
+            return None
         await recorded
         try:
             await finish(carried, client, request.call.endpoint.family, self._docket)
         finally:
             for breach in settlement.breaches:
                 self._on_breach(breach)
+        return Handled(admitted.call, ended, settlement)
 
     async def _admit(self, call: Call, client: Client) -> Admitted | Refused:
         with Leaving(client):
@@ -296,7 +322,7 @@ class Exchange:
 
     def _settle(
         self, call: Call, admitted: Admitted, carried: Carried, tee: Tee, since: int, body: Json
-    ) -> tuple[Settlement, asyncio.Future[object]]:
+    ) -> tuple[Settlement, Ended, asyncio.Future[object]]:
         """Book a call and submit its end event, in one step that nothing can cut in two."""
         seen = tee.finish(clean=carried.reason is None)
         head = carried.head
@@ -331,7 +357,7 @@ class Exchange:
             private=private,
         )
         later = (*settlement.warnings, *settlement.breaches, *settlement.events)
-        return settlement, self._record(event, *later)
+        return settlement, ended, self._record(event, *later)
 
 
 def _requested(request: Request, admitted: Admitted) -> ModelRequest:

@@ -16,7 +16,7 @@ from docket.boundary.coding import CodingError, content_codings, decode_whole
 from docket.boundary.connection import RequestBody
 from docket.boundary.credentials import CREDENTIAL_HEADERS, fingerprint
 from docket.boundary.denials import Denials
-from docket.boundary.exchange import Exchange, Recorder, Request, Upstream, carry, finish
+from docket.boundary.exchange import Carrier, Recorder, Request, Upstream, carry, finish
 from docket.boundary.keeping import keep
 from docket.boundary.redact import target as recordable
 from docket.boundary.response import Outgoing
@@ -54,7 +54,7 @@ class Forwarder:
         self,
         settings: Settings,
         *,
-        exchange: Exchange,
+        exchange: Carrier,
         upstream: Upstream,
         recorder: Recorder,
         denials: Denials,

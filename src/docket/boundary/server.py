@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from docket.boundary.agent_events import Pace, read_event
+from docket.boundary.caching import Caching
 from docket.boundary.client import HttpClient
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.denials import Denials
@@ -57,6 +58,7 @@ class Boundary:
         budget: Callable[[], JsonObject] | None = None,
         blobs: Blobs | None = None,
         around: Around | None = None,
+        caching: Caching | None = None,
     ) -> None:
         """``on_breach`` is called after the answer of the call that reached a cap was delivered, ``on_fatal`` once a
         call could not be carried or recorded for a reason of docket's own; ``around`` may wrap the way upstream, as a
@@ -73,6 +75,8 @@ class Boundary:
         self._budget = budget
         self._blobs = blobs
         self._around = around
+        # An answer that a drill had its hands in must not be given again.
+        self._caching = caching if around is None else None
         self._denials = Denials(recorder.submit, settings.docket, on_breach)
         self._served: dict[asyncio.Task[None], Connection] = {}
         self._draining = False
@@ -98,7 +102,7 @@ class Boundary:
         )
         self._forwarder = Forwarder(
             self._settings,
-            exchange=exchange,
+            exchange=exchange if self._caching is None else self._caching.over(exchange, self._recorder, self._clock),
             upstream=upstream,
             recorder=self._recorder,
             denials=self._denials,

@@ -127,10 +127,19 @@ class Gate:
                 return answer
         return proposal
 
-    def take(self, proposal: Proposal, now: Instant, *, waited_us: int = 0) -> Admitted:
-        """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate."""
+    def barred(self, call: Call) -> Refused | None:
+        """Why even a call that costs nothing is refused: its model, or a cap that was reached."""
+        return allowed(call, self._models) or self.budget.reached()
+
+    def number(self) -> CallNumber:
+        """The next call number; the event that introduces it is submitted in the same step."""
         number = CallNumber(self._next)
         self._next += 1
+        return number
+
+    def take(self, proposal: Proposal, now: Instant, *, waited_us: int = 0) -> Admitted:
+        """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate."""
+        number = self.number()
         passage, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
         self._limiter.take(now)
         self.budget.reserve(proposal.hold)

@@ -98,8 +98,9 @@ class Budget:
 
     def ask(self, hold: Amounts) -> Refused | Wait | None:
         """Whether a call that holds ``hold`` may go now: None is yes."""
-        if self._breach is not None:
-            return _refusal(self._breach)
+        reached = self.reached()
+        if reached is not None:
+            return reached
         for meter, amount in zip(self.meters, hold, strict=True):
             if meter.fits(amount):
                 continue
@@ -108,6 +109,10 @@ class Budget:
             if self._hold == "worst":
                 return self._never_fits(meter, amount)
         return None
+
+    def reached(self) -> Refused | None:
+        """The final refusal of every call after a breach."""
+        return None if self._breach is None else _refusal(self._breach)
 
     def reserve(self, hold: Amounts) -> None:
         """Keep ``hold`` for a call; only after ``ask`` gave None."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from docket.boundary.admission import QueuedAdmission
+from docket.boundary.caching import AnswerCache, Caching
 from docket.boundary.server import Boundary
 from docket.control.admission import Gate
+from docket.control.response_cache import ResponseCache
 from docket.ledger.events import CapExceeded
 from docket.policy.model import Policy
+from docket.primitives.canonical import JsonObject
 from docket.primitives.money import Usd
 from docket.receipt.model import Caps
 from docket.storage.blobs import Blobs
@@ -50,6 +53,7 @@ class Assembly:
         self.watching = Watching(
             docket=docket, policy=policy, clock=clock, accounts=self.gate, ledger=writer, record=recorder.submit
         )
+        self._cache: AnswerCache | None = ResponseCache(policy.cache) if policy.cache.enabled else None
         self.boundary = Boundary(
             preparation.settings(docket),
             admission=admission,
@@ -61,7 +65,18 @@ class Assembly:
             budget=self.gate.left,
             blobs=Blobs(directory, policy.resilience.max_blob_bytes) if _keeps_bodies(policy) else None,
             around=ports.around,
+            caching=Caching(self._cache, self.gate) if self._cache is not None else None,
         )
+
+    def cache(self) -> JsonObject | None:
+        """What the receipt says of the response cache beside the hits that the ledger holds; None where it is off."""
+        if self._cache is None:
+            return None
+        keys = self._cache.policy
+        policy: JsonObject = {"ttl_seconds": str(keys.ttl_seconds), "max_entries": keys.max_entries}
+        if keys.max_hits is not None:
+            policy["max_hits"] = keys.max_hits
+        return {"policy": policy, "saved_usd": str(self._cache.saved_usd)}
 
     def caps(self, policy: Policy) -> Caps:
         """Limits, and what was booked against them."""

@@ -415,6 +415,7 @@ class _Run:
             policy=self._policy_document,
             tables=(*self._past.tables, _about(self._prices)),
             caps=self._parts.caps(self._request.policy),
+            cache=self._parts.cache(),
             enforcement=self._enforcement(),
             private=self._identity(),
             limits=self._limits(),
