@@ -137,9 +137,9 @@ async def test_an_observer_that_raises_takes_nothing_from_the_others(tmp_path: P
     writer.observe(broken)
     writer.observe(lambda entry: seen.append(entry.seq))
     await asyncio.gather(*(writer.submit(request(call)) for call in range(1, 4)))
+    await writer.close()
     assert seen == [0, 1, 2]
     assert len(problems) == 3
-    await writer.close()
 
 
 async def test_a_cancelled_append_still_counts_as_written(tmp_path: Path) -> None:

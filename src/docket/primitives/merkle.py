@@ -18,12 +18,13 @@ EMPTY_ROOT = sha256(b"")
 class Frontier:
     """The right edge of a growing tree: one hash per set bit of its size, largest subtree first."""
 
-    __slots__ = ("_proofs", "_stack", "size")
+    __slots__ = ("_last_watched", "_proofs", "_stack", "size")
 
     def __init__(self) -> None:
         self.size = 0
         self._stack: list[tuple[int, bytes]] = []  # (number of leaves, hash)
         self._proofs: list[ProofBuilder] = []
+        self._last_watched = -1
 
     def append(self, leaf: bytes) -> None:
         """Add the 32-byte hash ``leaf`` of the next leaf."""
@@ -31,8 +32,10 @@ class Frontier:
         self.size += 1
         while self._stack and self._stack[-1][0] == count:
             _, left = self._stack.pop()
-            for proof in self._proofs:
-                proof._merge(self.size - 2 * count, count, left, right)
+            start = self.size - 2 * count
+            if start <= self._last_watched:  # most merges lie behind every watched leaf
+                for proof in self._proofs:
+                    proof._merge(start, count, left, right)
             right = node_hash(left, right)
             count *= 2
         self._stack.append((count, right))
@@ -51,6 +54,7 @@ class Frontier:
         """Append ``leaf`` and grow its inclusion proof from here on."""
         proof = ProofBuilder(self.size)
         self._proofs.append(proof)
+        self._last_watched = self.size
         self.append(leaf)
         return proof
 

@@ -131,6 +131,11 @@ class Guard:
         """Whether the last checkpoint that was due could be written."""
         self._notes_missing = not written
 
+    def has_room(self, used: int) -> bool:
+        """Whether ``used`` bytes are within the byte ceiling, its reserve left alone."""
+        limit = self._ceilings.max_bytes
+        return limit is None or used <= limit - self._ceilings.reserve
+
     def fits(self, draft: Draft, weight: int, used: int) -> bool:
         """Whether an event of ``weight`` bytes may follow ``used`` ones under the byte ceiling."""
         limit = self._ceilings.max_bytes

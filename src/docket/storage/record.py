@@ -122,15 +122,17 @@ class Record:
         self._may_fail = chain.size > 0
         self._note = b""
 
-    def commit(self, batch: list[Item]) -> None:
+    def commit(self, batch: list[Item], weight: int | None = None) -> None:
         """Give every event of ``batch`` its place and make them durable by one sync.
 
-        At most ``MAX_BATCH`` bytes in all. Raises LedgerWriteError where a failure has to end the run.
+        ``weight`` is an upper bound of their bytes, where the caller knows one; they are at most ``MAX_BATCH``. Raises
+        LedgerWriteError where a failure has to end the run.
         """
         if not batch:
             return
         began_us = self._clock.monotonic_us()
-        fitting = self._fitting(batch)
+        roomy = weight is not None and self._guard.has_room(self._ledger.size + weight)
+        fitting = batch if roomy else self._fitting(batch)
         if fitting and not (self.tell() and self._write(fitting, began_us)):
             _lose(fitting)
         self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -260,12 +260,12 @@ class LedgerWriter:
 
     def _hand_back(self, committed: Committed) -> None:
         self.condition, self._bytes = committed.condition, committed.used
-        for item in committed.items:
-            if item.entry is not None:
-                self.size, self.head = item.entry.seq + 1, item.entry.hash
-                self._open_calls += _OPENS.get(item.entry.type, 0)
-                for observer in self._observers:
-                    self._loop.call_soon(observer, item.entry)
+        entries = [item.entry for item in committed.items if item.entry is not None]
+        if entries:
+            self.size, self.head = entries[-1].seq + 1, entries[-1].hash
+            self._open_calls += sum(_OPENS.get(entry.type, 0) for entry in entries)
+            for observer in self._observers:
+                self._loop.call_soon(self._show, observer, iter(entries))
         for item in committed.items:
             if isinstance(item, _Append):
                 self._resolve(item.waiter, item.entry, self._error_of(item))
@@ -273,6 +273,16 @@ class LedgerWriter:
             self._on_sync(committed.took_us)
         if self.met is None and self._dead is None:
             self._look_at_ceilings()
+
+    def _show(self, observer: Callable[[Entry], None], entries: Iterator[Entry]) -> None:
+        """Show ``entries`` to ``observer``; one at which it raises takes nothing from those after it."""
+        try:
+            for entry in entries:
+                observer(entry)
+        finally:
+            rest = list(entries)
+            if rest:
+                self._loop.call_soon(self._show, observer, iter(rest))
 
     def _error_of(self, item: Item) -> LedgerError | FormatError | None:
         if item.lost and self._mode == "refuse" and item.draft.type == "model.request":
@@ -335,7 +345,7 @@ class LedgerWriter:
                     self._record.commit(batch)
                     batch, weight = [], weight_of(item.draft)
                 batch.append(item)
-            self._record.commit(batch)
+            self._record.commit(batch, weight)
             if last:
                 return
             self._record.checkpoint_if_due()
