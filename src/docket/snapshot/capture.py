@@ -25,6 +25,7 @@ from docket.errors import SnapshotError, UsageError
 from docket.snapshot.content import Digester
 from docket.snapshot.manifest import (
     MAX_DEPTH,
+    MAX_FILE_BYTES,
     MAX_LINE,
     ROOT,
     RUN_OF_LINES,
@@ -456,9 +457,9 @@ class Walk:
 
 def read_file(directory: int, found: _Found, digester: Digester, stop: threading.Event) -> Entry:
     """The entry of a file, read once more where it changed meanwhile. A gap where it cannot be read."""
-    gap = "changing"
+    gap = "changing" if found.status.st_size <= MAX_FILE_BYTES else "too-large"
     for _ in range(2):
-        if stop.is_set():
+        if stop.is_set() or gap == "too-large":
             break
         try:
             fd = os.open(found.name, _OPEN_FILE, dir_fd=directory)

@@ -11,7 +11,7 @@ import ctypes
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from docket.snapshot.capture import OPEN_DIRECTORY
@@ -126,8 +126,8 @@ class ConfinedTree:
             raise
         return status
 
-    def look(self, path: str) -> Here:
-        """What stands at ``path`` now, read whole; directories with their names."""
+    def look(self, path: str, sizes: Collection[int]) -> Here:
+        """What stands at ``path`` now; directories with their names, files read where they have one of ``sizes``."""
         try:
             status = self.status(path)
             if status is None:
@@ -138,6 +138,8 @@ class ConfinedTree:
                 if stat.S_ISLNK(status.st_mode):
                     return Here(entry=_entry(path, status, target=os.readlink(name, dir_fd=fd)))
                 if stat.S_ISREG(status.st_mode):
+                    if status.st_size not in sizes:
+                        return Here(entry=_entry(path, status, gap="other-size"))
                     return Here(entry=_read(fd, name, path, status))
             return Here(entry=_entry(path, status))
         except FileNotFoundError:

@@ -27,6 +27,10 @@ from docket.primitives.digest import sha256_hex
 FORMAT = "docket/manifest/v1"
 ROOT = "."
 """The path of the tree's root itself."""
+MAX_TIME_NS = 2**63 - 1
+"""Nanoseconds that 64 bits hold: the year 2262."""
+MAX_FILE_BYTES = 16 * 2**30
+"""A longer file is named and not read: a sparse one of a terabyte takes no room and would take an hour."""
 MAX_LINE = 64 * 1024
 """Longest line in bytes: a path of PATH_MAX (4,096) bytes escaped six-fold, a link target likewise, and slack."""
 MAX_DEPTH = 256
@@ -71,7 +75,7 @@ class Entry:
 
     ``sha256`` (64 hex) is the digest of a file's content and ``target`` what a link holds; ``gap`` is why a file's
     content or a directory's names are not known (``unreadable``, ``vanished``, ``changing``, ``too-deep``,
-    ``other-filesystem``). A file has exactly one of ``sha256`` and ``gap``.
+    ``other-filesystem``, ``too-large``). A file has exactly one of ``sha256`` and ``gap``.
     """
 
     path: str
@@ -199,9 +203,14 @@ def from_line(line: bytes) -> Entry:
     members, seen = document.get("entry"), document.get("seen")
     if document.keys() != {"entry", "seen"} or not isinstance(members, dict) or not isinstance(seen, str):
         raise FormatError("not a line of a manifest")
-    if not _SEEN.fullmatch(seen):
-        raise FormatError("seen is not seven numbers")
+    if not _SEEN.fullmatch(seen) or not _is_possible(seen):
+        raise FormatError("seen is not seven numbers as stat(2) gives them")
     return entry_from_json(members, seen)
+
+
+def _is_possible(seen: str) -> bool:
+    device, inode, _, uid, gid, mtime, ctime = map(int, seen.split(" "))
+    return max(device, inode) < 2**64 and max(uid, gid) < 2**32 - 1 and max(abs(mtime), abs(ctime)) <= MAX_TIME_NS
 
 
 def entry_from_json(members: JsonObject, seen: str) -> Entry:

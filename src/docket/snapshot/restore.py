@@ -22,8 +22,18 @@ from docket.snapshot.apply import Apply, Directory, Result, directories_of
 from docket.snapshot.capture import OPEN_DIRECTORY
 from docket.snapshot.confined import ConfinedTree
 from docket.snapshot.directory import SnapshotDirectory
-from docket.snapshot.manifest import ROOT, Entry, check_path, entry_to_json, parent_of, text_from_json, text_to_json
-from docket.snapshot.plan import Step, Terms, make
+from docket.snapshot.manifest import (
+    MAX_FILE_BYTES,
+    MAX_TIME_NS,
+    ROOT,
+    Entry,
+    check_path,
+    entry_to_json,
+    parent_of,
+    text_from_json,
+    text_to_json,
+)
+from docket.snapshot.plan import Here, Step, Terms, make
 from docket.snapshot.record import Changed, Taken, read_changes, read_taken
 from docket.snapshot.watch import FileWatch
 from docket.storage.durable import DIRECTORY_MODE, replace, sync_filesystem
@@ -31,6 +41,7 @@ from docket.storage.paths import RESTORES, RunDirectory
 
 FORMAT = "docket/restore/v1"
 _NUMBERED = re.compile(r"restore-([0-9]{4})\.json")
+_TIME = re.compile(r"-?[0-9]{1,19}")
 MAX_RESTORES = 9999
 """Restores of one run that are recorded: four digits of a name."""
 
@@ -69,8 +80,14 @@ class Restore:
 
     def plan(self, changed: Changed, request: Request, left_out: tuple[tuple[str, str], ...] = ()) -> Plan:
         """What would be done to each path that the run changed. Reads the tree, changes nothing."""
-        paths = {difference.path for difference in changed.found}
-        here = {path: self._tree.look(path) for path in paths | {parent_of(path) for path in paths if path != ROOT}}
+        here: dict[str, Here] = {}
+        for difference in changed.found:
+            sides = (difference.before, difference.after)
+            sizes = [side.size for side in sides if side is not None and side.size <= MAX_FILE_BYTES]
+            here[difference.path] = self._tree.look(difference.path, sizes)
+        for path in [parent_of(path) for path in here if path != ROOT]:
+            if path not in here:
+                here[path] = self._tree.look(path, ())
         contents = self._directory.contents
         terms = Terms(
             has_content=contents.has if contents is not None else lambda _: False,
@@ -190,13 +207,11 @@ def confirm_root(run: RunDirectory, changed: Changed, named: Path | None) -> tup
     for candidate in candidates:
         try:
             path = os.path.realpath(candidate)
-            fd = os.open(path, OPEN_DIRECTORY)
+            status = os.stat(path)
+            if path == header.root or (status.st_dev, status.st_ino) == (header.device, header.inode):
+                return path, os.open(path, OPEN_DIRECTORY)
         except OSError:  # the working directory may be gone as well
             continue
-        status = os.fstat(fd)
-        if path == header.root or (status.st_dev, status.st_ino) == (header.device, header.inode):
-            return path, fd
-        os.close(fd)
     raise RootError(
         f"the run was of {header.root}, which is not here",
         hint="go there, or name the directory with --root; it must be the one that the run was of",
@@ -259,8 +274,8 @@ def _read_record(directory: int, name: str) -> JsonObject:
         document = decode_object(file.read().removesuffix(b"\n"))
     if document.get("format") != FORMAT:
         raise FormatError(f"format is not {FORMAT}")
-    for _ in _plan_paths(document), _plan_directories(document):
-        pass
+    list(_plan_paths(document))
+    list(_plan_directories(document))
     return document
 
 
@@ -280,8 +295,10 @@ def _plan_directories(document: JsonObject) -> Iterator[Directory]:
             raise FormatError("not a directory of a restore")
         path, mode, mtime = text_from_json(item.get("path")), item.get("mode"), item.get("mtime_ns")
         check_path(path)
-        if type(mode) is not int or not 0 <= mode <= 0o7777 or not isinstance(mtime, str) or not mtime.isdecimal():
+        if type(mode) is not int or not 0 <= mode <= 0o7777 or not isinstance(mtime, str) or not _TIME.fullmatch(mtime):
             raise FormatError("not a directory of a restore")
+        if abs(int(mtime)) > MAX_TIME_NS:
+            raise FormatError("not a time")
         yield Directory(path=path, identity=str(item.get("id")), found_mode=mode, mtime_ns=int(mtime))
 
 
