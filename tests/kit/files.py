@@ -13,12 +13,17 @@ from pathlib import Path
 
 from docket.clock import SystemClock
 from docket.ledger.events import Event
+from docket.snapshot.apply import Result
+from docket.snapshot.restore import Plan, Request, opened
 from docket.snapshot.scope import Scope
 from docket.snapshot.watch import FileWatch, Watched
+from docket.storage.paths import RunDirectory
 from docket.storage.writer import LedgerWriter
 from kit.runs import KEY, new_run, session_end, session_start
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "fs"
+MEMORY = Path("/dev/shm")
+"""Thousands of small trees are about their content, not about a disk."""
 Sight = dict[str, tuple[object, ...]]
 
 
@@ -78,6 +83,16 @@ def restore(
         group=user,
         cwd=cwd or run,
     )
+
+
+def put_back(run: Path, request: Request | None = None) -> tuple[Plan, list[Result]]:
+    """Apply the restore of ``run`` in this process."""
+    directory = RunDirectory.open(run)
+    try:
+        with opened(directory, request or Request()) as (restore, plan):
+            return plan, restore.apply(plan, request or Request(), 0)[0]
+    finally:
+        directory.close()
 
 
 def script(name: str, step: str, directory: Path) -> None:

@@ -19,7 +19,7 @@ from docket.ledger.codec import draft, from_json
 from docket.primitives.canonical import JsonObject, decode_object, encode
 from docket.primitives.digest import sha256_hex
 from docket.snapshot.manifest import Entry, Header, to_line
-from tests.kit.files import record, wipe
+from kit.files import record, wipe
 
 REFUSED, UNREADABLE, DONE = 1, 2, 0
 SECRET = "outside and untouched\n"

@@ -44,7 +44,7 @@ class Seen:
 
 def observe(restores: dict[str, list[str]], log: Path, *, openat2: bool = True) -> dict[str, Seen]:
     """Run the command lines, by name, in one watched process."""
-    program = [sys.executable, "-m", "tests.kit.observed", "openat2" if openat2 else "walk"]
+    program = [sys.executable, "-m", "kit.observed", "openat2" if openat2 else "walk"]
     done = subprocess.run(
         ["strace", "-f", "--seccomp-bpf", "-y", "-s", "4096", "-o", str(log), "-e", f"trace={TRACED}", "--", *program],
         input=encode(restores).decode(),
@@ -52,7 +52,7 @@ def observe(restores: dict[str, list[str]], log: Path, *, openat2: bool = True) 
         text=True,
         check=False,
         timeout=300,
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(Path(__file__).parent.parent)},
     )
     assert done.returncode == 0, done.stderr
     statuses: Any = decode(done.stdout.splitlines()[-1].encode())

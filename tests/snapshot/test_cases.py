@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tests.kit.files import record, restore, script, sight
+from kit.files import record, restore, script, sight
 
 
 def test_b56_a_directory_that_became_a_link_out_of_the_tree(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.kit.changes import status_of
-from tests.kit.files import record, sight
-from tests.kit.hostile import SCENES, Scene, lay_out
-from tests.kit.observed import Seen, below, observe
-from tests.snapshot.test_roundtrip import MEMORY, put_back
+
+from kit.changes import status_of
+from kit.files import MEMORY, put_back, record, sight
+from kit.hostile import SCENES, Scene, lay_out
+from kit.observed import Seen, below, observe
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Watched:
     outside: dict[str, object]
 
 
-@pytest.fixture(scope="module", params=["openat2", "walk"])
+@pytest.fixture(scope="module", params=["openat2", pytest.param("walk", marks=pytest.mark.long)])
 def watched(request: pytest.FixtureRequest) -> Iterator[Watched]:
     if shutil.which("strace") is None:
         pytest.skip("strace is not here: no restore was observed from outside")

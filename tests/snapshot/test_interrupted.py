@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.kit.changes import NOBODY, in_child, status_of
-from tests.kit.files import Sight, record, restore, sight
-from tests.snapshot.test_roundtrip import MEMORY, put_back
+
+from kit.changes import NOBODY, in_child, status_of
+from kit.files import MEMORY, Sight, put_back, record, restore, sight
 
 CHANGING = (
     "write,pwrite64,ftruncate,fsync,fdatasync,syncfs,ioctl,rename,renameat,renameat2,link,linkat,unlink,unlinkat,rmdir,"

@@ -11,27 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.kit.changes import NOBODY, TREES, Operation, carry_out, in_child
-from tests.kit.files import Sight, record, sight
 
-from docket.snapshot.apply import Result
 from docket.snapshot.manifest import ROOT
 from docket.snapshot.plan import Do
-from docket.snapshot.restore import Plan, Request, opened
-from docket.storage.paths import RunDirectory
-
-MEMORY = Path("/dev/shm")
-"""Thousands of small trees are about their content, not about a disk."""
-
-
-def put_back(run: Path, request: Request | None = None) -> tuple[Plan, list[Result]]:
-    """Apply the restore of ``run`` in this process."""
-    directory = RunDirectory.open(run)
-    try:
-        with opened(directory, request or Request()) as (restore, plan):
-            return plan, restore.apply(plan, request or Request(), 0)[0]
-    finally:
-        directory.close()
+from docket.snapshot.restore import Plan
+from kit.changes import NOBODY, TREES, Operation, carry_out, in_child
+from kit.files import MEMORY, Sight, put_back, record, sight
 
 
 def roundtrip(root: Path, tree: list[Operation], changes: list[Operation], user: int | None = None) -> None:
