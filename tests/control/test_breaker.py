@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,8 +30,10 @@ from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Ev
 from docket.policy.parse import parse
 from docket.policy.resilience import Resilience
 from docket.primitives.instant import Instant
+from docket.providers import registry
 
 S = 1_000_000
+FIXTURES = Path(__file__).parents[1] / "fixtures/usage"
 POLICY = BreakerPolicy(threshold=3, cooldown_us=2 * S, max_cooldown_us=5 * S, probe_lease_us=60 * S)
 T0 = Instant(1_000 * S)
 
@@ -182,6 +186,7 @@ NEUTRAL = [
     Ended(reason="stale"),
     Ended(reason="unterminated", status=200),
     Ended(reason="lost"),
+    Ended(reason="something new"),
 ]
 
 
@@ -192,6 +197,29 @@ NEUTRAL = [
 )
 def test_class(ended: Ended, verdict: Verdict) -> None:
     assert judge(ended) is verdict
+
+
+@pytest.mark.parametrize(
+    ("case", "path", "verdict"),
+    [
+        ("u11_chat_error_inside_200", "/v1/chat/completions", Verdict.BLIND),
+        ("a08_anthropic_error_event", "/v1/messages", Verdict.INFORMED),
+    ],
+)
+def test_an_error_event_inside_a_200_stream_is_no_success(case: str, path: str, verdict: Verdict) -> None:
+    """B16: a failure of the upstream, unless it says overload; that counts where ``breaker_counts`` names it."""
+    body = (FIXTURES / f"{case}.sse").read_bytes()
+    family = "anthropic" if "anthropic" in case else "openai"
+    endpoint = registry.recognise(family, "POST", path)
+    asked = registry.call_of(upstream="up", provider=family, endpoint=endpoint, body=b'{"stream":true}', path=path)
+    observer = registry.observer_of(asked, status=200, headers=[(b"content-type", b"text/event-stream")])
+    assert observer is not None
+    observer.feed(body)
+    seen = observer.finish(clean=True)
+    assert seen.terminal == "error"
+    ended = Ended(reason="error-event", status=200, error_type=seen.error_type)
+    assert judge(ended) is verdict
+    assert judge(ended, DEFAULT_COUNTS | {"overload"}) is Verdict.BLIND
 
 
 def test_counts_tune_the_classes() -> None:

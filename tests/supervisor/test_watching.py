@@ -101,6 +101,13 @@ def test_wall_time_and_the_ledgers_ceilings_are_caps_too() -> None:
     assert [r["code"] for r in _reasons(looker)] == ["cap_spent"], "a ledger is full before its last byte is used"
 
 
+def test_a_metrics_file_that_cannot_be_written_is_a_problem_and_no_crash(tmp_path: Path) -> None:
+    policy = parse(f"[health]\nmetrics_file = '{tmp_path / 'none' / 'docket.prom'}'")
+    problem = asyncio.run(watching(policy, ManualClock(), []).close())
+    assert problem is not None
+    assert "none/docket.prom: No such file or directory" in problem
+
+
 def _reasons(looker: Watching) -> list[dict[str, str]]:
     from docket.control.readiness import readiness
 

@@ -84,7 +84,7 @@ def judge(ended: Ended, counts: frozenset[str] = DEFAULT_COUNTS) -> Verdict:
         return _counted("status", counts)
     if ended.status == 429:
         return _overload(counts)
-    return Verdict.INFORMED
+    return Verdict.NEUTRAL if ended.status is None else Verdict.INFORMED
 
 
 def _counted(kind: str, counts: frozenset[str]) -> Verdict:

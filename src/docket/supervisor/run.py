@@ -181,7 +181,8 @@ class _Run:
                     status = await self._supervised(directory, writer, tasks)
                 finally:
                     await self._parts.boundary.close()
-                    await self._parts.watching.close()
+                    if (problem := await self._parts.watching.close()) is not None:
+                        self._announcer.problem(problem)
         except* (LedgerError, ProcessError) as group:
             self._announcer.problem(f"{group.exceptions[0]}; no receipt, the ledger in {directory.path} ends there")
         return status

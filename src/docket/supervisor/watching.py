@@ -156,12 +156,17 @@ class Watching:
             with suppress(LedgerError):  # a ledger that takes nothing more says so itself
                 self._record(step)
 
-    async def close(self) -> None:
-        """Close the second listener and leave the last metrics where the policy wants them. Raises OSError."""
+    async def close(self) -> str | None:
+        """Close the second listener and leave the last metrics where the policy wants them; what went wrong, if so."""
         if self._listener is not None:
             await self._listener.close()
-        if self._policy.health.metrics_file is not None:
+        if self._policy.health.metrics_file is None:
+            return None
+        try:
             self._leave(Path(self._policy.health.metrics_file))
+        except OSError as error:
+            return f"--metrics-file: cannot write {self._policy.health.metrics_file}: {error.strerror}"
+        return None
 
     def _leave(self, path: Path) -> None:
         """Replace ``path`` at once, so that a collector never reads half a file."""
