@@ -47,13 +47,14 @@ def read(line: bytes, seq: int, prev: str, withheld: dict[str, int]) -> tuple[Ob
     """
     if len(line) > LONGEST:
         return None
+    closed: list[str] = []
     try:
         event: Any = orjson.loads(line)
         if type(event) is not dict:
             return None
         names = event.keys()
         if names == _WITH_PRIVATE:
-            sealed = _seal(event["private"], withheld)
+            sealed = _seal(event["private"], closed)
             nested = line.count(_PRIVATE) - 1
         elif names == ENVELOPE:
             sealed, nested = "", line.count(_PRIVATE)
@@ -80,7 +81,12 @@ def read(line: bytes, seq: int, prev: str, withheld: dict[str, int]) -> tuple[Ob
     at = line.find(f',"hash":"{own}","prev":"{prev}"'.encode())
     rest = f',"prev":"{prev}"{sealed},"seq":{seq},"ts":"{ts}","type":"{kind}"}}'
     leaf = hashlib.sha256(b"\x00" + line[:at] + rest.encode()).digest()
-    return (event, leaf) if at > 0 and leaf.hex() == own else None
+    if at < 0 or leaf.hex() != own:
+        return None
+    for name in closed:
+        if name in withheld or len(withheld) < MAX_NAMES:
+            withheld[name] = withheld.get(name, 0) + 1
+    return event, leaf
 
 
 def _is_plain(value: Object, depth: int) -> bool:
@@ -121,9 +127,12 @@ def _is_plain_list(value: list[Any], depth: int) -> bool:
     return True
 
 
-def _seal(private: Any, withheld: dict[str, int]) -> str | None:
-    """The sealed spelling of a ``private`` member that holds strings, disclosed or withheld; None for any other."""
-    sealed, closed = [], []
+def _seal(private: Any, closed: list[str]) -> str | None:
+    """The sealed spelling of a ``private`` member that holds strings, disclosed or withheld; None for any other.
+
+    Puts the names of the withheld ones into ``closed``.
+    """
+    sealed = []
     for name, member in private.items():
         spelled = _spelled.get(name) or _spell(name)
         if len(member) == 2:
@@ -138,9 +147,6 @@ def _seal(private: Any, withheld: dict[str, int]) -> str | None:
             return None
         sealed.append(f'{spelled}:"{commitment}"')
         closed.append(name)
-    for name in closed:
-        if name in withheld or len(withheld) < MAX_NAMES:
-            withheld[name] = withheld.get(name, 0) + 1
     return f',"private":{{{",".join(sealed)}}}' if sealed else None
 
 
