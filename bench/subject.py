@@ -16,6 +16,7 @@ import threading
 from pathlib import Path
 
 from docket.boundary.admission import QueuedAdmission
+from docket.boundary.listening import bind
 from docket.boundary.routes import Route
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
@@ -75,7 +76,7 @@ async def serve(port: int, directory: Path, sync_ms: float) -> None:
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        own = await boundary.start(0, tasks)
+        own = await boundary.start(bind("127.0.0.1", 0, named="--port", hint=""), tasks)
         sys.stdout.write(f"{own} {boundary.base_url('up').partition(str(own))[2]}/chat/completions\n")
         sys.stdout.flush()
         await stop.wait()

@@ -12,6 +12,7 @@ HOP_BY_HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"upgra
 """Fields of one hop, with everything that begins with ``Proxy-`` and everything that Connection names."""
 FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 """Fields that place the end of a message: each hop sends exactly one of them."""
+_FIELD_OF = {"sized": b"content-length", "chunked": b"transfer-encoding"}
 
 
 def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list[Header]:
@@ -22,14 +23,15 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
     own (the Content-Length of an answer to HEAD means something, RFC 9110 section 8.6).
     """
     named = head.tokens(b"connection")
-    spelled = _framing_field(head, framing)
+    kind, placed = framing.kind, framing.kind == "close"
+    own = _FIELD_OF.get(kind) or (b"transfer-encoding" if head.values(b"transfer-encoding") else b"content-length")
     found: list[Header] = []
     for header in head.headers:
         name = header[0].lower()
         if name in FRAMING:
-            if spelled is not None:
-                found.append(spelled)
-                spelled = None
+            if name == own and not placed:
+                placed = True
+                found.append((header[0], b"%d" % framing.length) if kind == "sized" else header)
         elif name in HOP_BY_HOP or name.startswith(b"proxy-") or name in named:
             continue
         elif host is not None and name == b"host":
@@ -38,27 +40,11 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
             found.append(header)
     if host is not None and not head.values(b"host"):
         found.insert(0, (b"Host", host))
-    if spelled is not None:
-        found.append(spelled)
+    if not placed and kind == "sized":
+        found.append((b"Content-Length", b"%d" % framing.length))
+    elif not placed and kind == "chunked":
+        found.append((b"Transfer-Encoding", b"chunked"))
     return found
-
-
-def _framing_field(head: Head, framing: Framing) -> Header | None:
-    if framing.kind == "close":
-        return None
-    if framing.kind == "sized":
-        return (_spelling(head, b"content-length") or b"Content-Length", b"%d" % framing.length)
-    coded = head.values(b"transfer-encoding")
-    if framing.kind == "chunked":
-        return (_spelling(head, b"transfer-encoding") or b"Transfer-Encoding", coded[0] if coded else b"chunked")
-    name = b"transfer-encoding" if coded else b"content-length"
-    value = head.first(name)
-    return None if value is None else (_spelling(head, name), value)
-
-
-def _spelling(head: Head, name: bytes) -> bytes:
-    """How the sender wrote the name of a field; empty where it did not send it."""
-    return next((key for key, _ in head.headers if key.lower() == name), b"") if head.values(name) else b""
 
 
 def text(value: bytes | None, limit: int = 200) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import dataclass, field
+from functools import lru_cache
 from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
 from docket.errors import UsageError
@@ -24,12 +25,18 @@ class Origin:
     @property
     def authority(self) -> bytes:
         """The value of Host: the port only where it is not the scheme's own (RFC 9110 section 7.2)."""
-        return self.name if self.port == DEFAULT_PORTS[self.scheme] else self.name + b":%d" % self.port
+        name = _in_address(self.host)
+        return name if self.port == DEFAULT_PORTS[self.scheme] else name + b":%d" % self.port
 
     @property
     def name(self) -> bytes:
         """The host as it stands in an address."""
-        return f"[{self.host}]".encode() if ":" in self.host else self.host.encode("idna")
+        return _in_address(self.host)
+
+
+@lru_cache(maxsize=256)
+def _in_address(host: str) -> bytes:
+    return f"[{host}]".encode() if ":" in host else host.encode("idna")
 
 
 def parse_base_url(text: str) -> tuple[Origin, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from docket.errors import FormatError
 
@@ -15,6 +16,15 @@ PICO = 10**12
 """Picodollars in a dollar: twelve fractional digits, the format's limit."""
 DECIMAL = re.compile(r"(0|-?[1-9][0-9]{0,14}(\.[0-9]{0,11}[1-9])?|-?0\.[0-9]{0,11}[1-9])")
 """The one spelling of every decimal of the format."""
+
+
+@lru_cache(maxsize=4096)
+def _spelled(pico: int) -> str:
+    """Unit prices recur in every event of a run."""
+    whole, fraction = divmod(abs(pico), PICO)
+    digits = f"{fraction:012d}".rstrip("0")
+    sign = "-" if pico < 0 else ""
+    return f"{sign}{whole}.{digits}" if digits else f"{sign}{whole}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,10 +43,7 @@ class Usd:
         return cls(sign * (int(whole) * PICO + int(fraction.ljust(12, "0"))))
 
     def __str__(self) -> str:
-        whole, fraction = divmod(abs(self.pico), PICO)
-        digits = f"{fraction:012d}".rstrip("0")
-        sign = "-" if self.pico < 0 else ""
-        return f"{sign}{whole}.{digits}" if digits else f"{sign}{whole}"
+        return _spelled(self.pico)
 
     def __add__(self, other: Usd) -> Usd:
         return Usd(self.pico + other.pico)
