@@ -4,7 +4,7 @@ BIN := $(V)/bin
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors soak load clean
+.PHONY: node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors bench soak load clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,9 @@ demo: $(DEMO)/.installed ## a looping agent stopped by its cap, its receipt, its
 
 shape: venv ## report lengths, complexity and docstrings; a report, never a gate
 	@$(BIN)/python -m tools.shape src/docket
+
+bench: venv ## calls per second, CPU and first bytes beside a bare proxy; a dated report in docs/measurements/
+	$(BIN)/python -m bench.speed
 
 soak: venv ## steady traffic with 1 % faults for SECONDS (600), watched; a dated report in docs/measurements/
 	$(BIN)/python -m bench.soak --seconds $(or $(SECONDS),600) --out docs/measurements

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import cProfile
+import gc
 import os
 import signal
 import sys
@@ -30,6 +31,7 @@ from docket.storage.durable import SystemDisk
 from docket.storage.keys import new_run_key
 from docket.storage.paths import RunDirectory, docket_number
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.run import COLLECT_AFTER
 
 PRICES = {
     "format": "docket-prices/1",
@@ -96,6 +98,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.blind:
         registry.observer_of = lambda _call, *, status, headers: None  # type: ignore[assignment]
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER)
     work = serve(options.port, options.directory, options.sync_ms)
     if options.profile is None:
         asyncio.run(work)
