@@ -112,6 +112,16 @@ def test_open_refuses_with_the_remaining_time_rounded_up_and_then_lets_one_probe
     assert second.estimated
 
 
+def test_while_a_probe_is_under_way_the_hint_grows_with_it() -> None:
+    breaker = half_open(9)
+    hints = []
+    for seconds in (2.1, 3, 12, 30, 55):
+        refused = breaker.ask(at(seconds))
+        assert refused is not None
+        hints.append(refused.retry_after)
+    assert hints == [1, 1, 10, 28, 7], "as long as the probe has taken, at most what is left of its lease"
+
+
 def test_the_slot_of_a_probe_that_never_ends_is_free_after_its_lease() -> None:
     breaker = half_open(9)
     assert breaker.ask(at(61.9)) is not None

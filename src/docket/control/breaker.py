@@ -195,12 +195,17 @@ class Breaker:
     state: State = field(default_factory=Closed)
 
     def ask(self, now: Instant) -> Refused | None:
-        """The temporary refusal of a call at ``now``, or None if it may pass."""
+        """The temporary refusal of a call at ``now``, or None if it may pass.
+
+        How long a probe takes is not known: the hint is as long as it has taken already, so that a client's few
+        attempts are not used up within the first seconds of a silent one.
+        """
         match self.state:
             case Open(until=until) if now < until:
                 return self._refusal(until - now, estimated=False)
             case HalfOpen(probe=probe, lease_until=lease) if probe is not None and now < lease:
-                return self._refusal(1, estimated=True)
+                began = lease - self.policy.probe_lease_us
+                return self._refusal(min(now - began, lease - now), estimated=True)
             case _:
                 return None
 
