@@ -81,11 +81,7 @@ class Response:
     async def begin(self, tasks: asyncio.TaskGroup, request: Outgoing, informed: Informed) -> None:
         """Send the request and read the head of its answer. Raises UpstreamError."""
         head, body = request.head, request.body
-        fields = crossing(head, body.framing, host=request.origin.authority)
-        if request.origin.authorization is not None:
-            fields = [header for header in fields if header[0].lower() != b"authorization"]
-            fields.append((b"Authorization", request.origin.authorization))
-        out = encode_request(head.method, request.target, fields)
+        out = encode_request(head.method, request.target, request_fields(request, body.framing))
         whole = body.whole()
         if whole is None:
             self._sender = tasks.create_task(self._send(out, body))
@@ -201,6 +197,15 @@ class Response:
             if self._sender is not None:
                 self._sender.cancel()
             self._link.close()
+
+
+def request_fields(request: Outgoing, framing: Framing) -> list[Header]:
+    """The header fields of a request on its way upstream."""
+    fields = crossing(request.head, framing, host=request.origin.authority)
+    if request.origin.authorization is not None:
+        fields = [header for header in fields if header[0].lower() != b"authorization"]
+        fields.append((b"Authorization", request.origin.authorization))
+    return fields
 
 
 def _framed(whole: bytes, body: Sendable) -> bytes:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.link import Link
 from docket.boundary.origin import Origin
-from docket.boundary.response import Informed, Outgoing, Response
-from docket.boundary.wire import Header, WireError, encode_request
+from docket.boundary.response import Informed, Outgoing, Response, request_fields
+from docket.boundary.wire import NO_BODY, Header, ResponseHead, WireError, encode_request
 from docket.errors import UpstreamError
 
 KEEP_SECONDS = 20.0
@@ -53,9 +53,7 @@ class Upstreams:
         """
         origin = request.origin
         link = self._reuse(origin) or await self._connect(origin)
-        if origin.scheme == "http" and self._proxy.address(origin) is not None:
-            absolute = b"http://" + origin.authority + request.target  # RFC 9112 section 3.2.2
-            request = request._replace(target=absolute)
+        request = request._replace(target=self._target(request))
         response = Response(link, request.head.method, self._limits.silence, lambda: self._keep(origin, link))
         try:
             await response.begin(self._tasks, request, informed)
@@ -63,6 +61,35 @@ class Upstreams:
             response.close()
             raise
         return response
+
+    async def upgrade(self, request: Outgoing) -> tuple[ResponseHead, Link]:
+        """Ask for another protocol on a connection of its own (RFC 9110 section 7.8): the final head, and the bytes.
+
+        After 101 the link carries the other protocol; any other answer has its body there. Whoever takes the link closes
+        it. Raises UpstreamError as ``open`` does.
+        """
+        link = await self._connect(request.origin)
+        wanted = request.head.first(b"upgrade") or b""
+        fields = [*request_fields(request, NO_BODY), (b"Connection", b"Upgrade"), (b"Upgrade", wanted)]
+        try:
+            await link.write(encode_request(request.head.method, self._target(request), fields))
+            head = await link.head(self._limits.silence)
+            while head.status < 200 and head.status != 101:
+                head = await link.head(self._limits.silence)
+        except WireError as error:
+            link.close()
+            raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error
+        except BaseException:
+            link.close()
+            raise
+        return head, link
+
+    def _target(self, request: Outgoing) -> bytes:
+        """Absolute form where a proxy takes plain HTTP (RFC 9112 section 3.2.2)."""
+        origin = request.origin
+        if origin.scheme == "http" and self._proxy.address(origin) is not None:
+            return b"http://" + origin.authority + request.target
+        return request.target
 
     def _reuse(self, origin: Origin) -> Link | None:
         idle = self._idle.get(origin)
