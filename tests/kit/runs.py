@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable
 from pathlib import Path
 
-from docket.clock import SystemClock
+from docket.clock import Clock, SystemClock
 from docket.ledger.events import (
     CallNumber,
     Event,
@@ -155,9 +155,11 @@ async def write_unsealed(run: RunDirectory, calls: int, *, operator: SigningKey 
     await writer.close()
 
 
-async def continue_run(path: Path, *, operator: SigningKey | None = None, calls: int = 1) -> JsonObject:
+async def continue_run(
+    path: Path, *, operator: SigningKey | None = None, calls: int = 1, clock: Clock | None = None
+) -> JsonObject:
     """Resume the run at ``path``, make ``calls`` calls in the new session, and seal it; the receipt."""
-    clock, keys = SystemClock(), Keys(run=new_run_key(), operator=operator)
+    clock, keys = clock or SystemClock(), Keys(run=new_run_key(), operator=operator)
     taken = take_up(path, Policy(), operator, clock)
     continues, first = taken.continues, taken.past.rebooking.last_call + 1
     writer = LedgerWriter.resume(taken.run, taken.lock, taken.past.read, key=keys.run, clock=clock)

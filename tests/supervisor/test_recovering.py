@@ -273,3 +273,20 @@ async def test_a_run_that_does_not_verify_is_not_continued(tmp_path: Path) -> No
     assert diagnose(run.path).state == "sealed but changed"
     with pytest.raises(DocketError, match="does not verify"):
         await continue_run(run.path)
+
+
+async def test_a_machine_that_restarted_with_other_clocks_goes_on_from_the_last_event(tmp_path: Path) -> None:
+    class Restarted(SystemClock):
+        def monotonic_us(self) -> int:
+            return super().monotonic_us() % 1_000_000  # counts from its start, and that was a moment ago
+
+        def unix_us(self) -> int:
+            return super().unix_us() - 40 * 86_400_000_000
+
+    run = new_run(tmp_path)
+    await write_unsealed(run, 2)
+    before = read_ledger(run).scan.chain.elapsed_us
+    receipt = await continue_run(run.path, clock=Restarted())
+    assert checked(run.path).verdict.value == "incomplete"
+    elapsed = receipt["session"]["elapsed_us"]  # type: ignore[index,call-overload]
+    assert before <= elapsed < before + 3_000_000  # type: ignore[operator]
