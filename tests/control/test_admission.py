@@ -215,3 +215,23 @@ def test_the_answers_own_model_is_priced_and_named() -> None:
     assert settled.model == "acme-chat-1-2026-01-01"
     assert settled.usage is not None
     assert str(settled.usage.cost_usd) == "0.0007"
+
+
+def test_a_wait_longer_than_clients_accept_is_cut_to_what_they_do() -> None:
+    g = gate("[resilience]\nbreaker_threshold = 1\nbreaker_cooldown_seconds = 300\n")
+    g.settle(admit(g), call(), Ended(reason="connect"), None, NOW)
+    denied = refused(g)
+    assert (denied.code, denied.retry_after) == ("breaker_open", 120)
+
+
+def test_a_price_that_is_not_the_models_own_is_said_once() -> None:
+    g = gate(caps(max_usd=10.0) + '[budget]\nunpriced = "count-only"\n')
+    dated, again, unknown, exact = (
+        admit(g, model=name).events
+        for name in ("acme-chat-1-2026-01-01", "acme-chat-1-2026-01-01", "acme-unknown-9", "acme-chat-1")
+    )
+    assert [event.private["text"] for event in dated] == [
+        "acme-chat-1-2026-01-01 is priced as acme-chat-1 (rule: date)"
+    ]
+    assert [event.private["text"] for event in unknown] == ["acme-unknown-9 has no known price: it is only counted"]
+    assert (again, exact) == ((), ())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from statistics import median_low
@@ -30,6 +30,8 @@ from docket.primitives.instant import Duration, Instant, whole_seconds
 from docket.primitives.money import Usd
 from docket.providers.call import Call, EndpointClass, Observation
 
+MAX_RETRY_AFTER = 120
+"""Seconds: above it one real SDK does not come back at all."""
 DURATIONS = 256
 """Settled calls whose durations make the median that a waiting call is told."""
 
@@ -124,7 +126,7 @@ class Gate:
         for question in self._gates:
             answer = question(proposal, now)
             if answer is not None:
-                return answer
+                return _patient(answer) if isinstance(answer, Refused) else answer
         return proposal
 
     def barred(self, call: Call) -> Refused | None:
@@ -145,6 +147,7 @@ class Gate:
         self.budget.reserve(proposal.hold)
         self._open[number] = _Reservation(proposal.hold, passage, now)
         usd = Usd(proposal.hold.usd) if proposal.priced else None
+        events += self._holds.remarks(proposal.call)
         return Admitted(
             call=number, hold=Hold(tokens=proposal.hold.tokens, usd=usd), waited_us=waited_us, events=events
         )
@@ -220,6 +223,13 @@ class Gate:
 
     def _money(self, proposal: Proposal, now: Instant) -> Refused | Wait | None:
         return self.budget.ask(proposal.hold)
+
+
+def _patient(refused: Refused) -> Refused:
+    """A wait that is longer than clients accept is cut to what they do: who comes back is refused again."""
+    if refused.retry_after is None or refused.retry_after <= MAX_RETRY_AFTER:
+        return refused
+    return replace(refused, retry_after=MAX_RETRY_AFTER)
 
 
 def allowed(call: Call, models: Models) -> Refused | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from docket.control.budget import Amounts
 from docket.control.decision import Refused
+from docket.ledger.events import Note
 from docket.policy.model import Policy
 from docket.pricing.cost import tier_name
 from docket.pricing.estimate import (
@@ -53,7 +54,26 @@ class Holds:
         self._calibration = calibration
         self._answers: OrderedDict[str, int] = OrderedDict()
         self._tiers: dict[str, set[str]] = {}
+        self._said: set[tuple[str, str]] = set()
         self._offered: dict[tuple[str, str], tuple[Tariff, ...]] = {}
+
+    def remarks(self, call: Call) -> tuple[Note, ...]:
+        """What is said once of a model without a price under its very name: the rule that found one, or that none did."""
+        key = (call.provider, call.model)
+        if key in self._said or self._quota or call.endpoint.kind is not EndpointClass.METERED:
+            return ()
+        if len(self._said) < MAX_CLASSES:
+            self._said.add(key)
+        found = self._table.resolve(*key)
+        if found is not None and found.rule == "exact":
+            return ()
+        if found is not None:
+            text = f"{call.model} is priced as {found.prices.model} (rule: {found.rule})"
+        elif self._unpriced == "dearest" and self._offered.get(key):
+            text = f"{call.model} has no known price: the cap takes the dearest one of {call.provider}"
+        else:
+            text = f"{call.model} has no known price: it is only counted"
+        return (Note(by="boundary", private={"text": text}),)
 
     def served(self, provider: str, tier: str) -> None:
         """Keep that ``provider`` served this tier: a request that names none may get it again."""
