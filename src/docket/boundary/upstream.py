@@ -65,8 +65,8 @@ class Upstreams:
     async def upgrade(self, request: Outgoing) -> tuple[ResponseHead, Link]:
         """Ask for another protocol on a connection of its own (RFC 9110 section 7.8): the final head, and the bytes.
 
-        After 101 the link carries the other protocol; any other answer has its body there. Whoever takes the link closes
-        it. Raises UpstreamError as ``open`` does.
+        After 101 the link carries the other protocol; any other answer has its body there. Whoever takes it closes
+        the link. Raises UpstreamError as ``open`` does.
         """
         link = await self._connect(request.origin)
         wanted = request.head.first(b"upgrade") or b""
