@@ -1,0 +1,484 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"unicode/utf8"
+)
+
+// Section 1 and 2 of the specification: the canonical grammar and the sealed form.
+//
+// A Value is a parsed document. Because only canonical bytes are recognised, Raw of any value is its own canonical
+// encoding, and nothing is ever encoded again.
+
+const (
+	maxInt   = 1<<53 - 1
+	maxDepth = 32
+	maxName  = 128
+)
+
+// Value is one JSON value. Kind is 'n' null, 't' true, 'f' false, '0' integer, 's' string, 'o' object, 'a' array.
+type Value struct {
+	Kind  byte
+	Num   int64
+	Raw   []byte
+	Names []string // of an object, in order
+	Items []Value  // members of an object, elements of an array
+}
+
+var errCanonical = errors.New("not in canonical form")
+
+type parser struct {
+	data  []byte
+	at    int
+	names []string
+	items []Value
+}
+
+// parse reads one canonical document without its line feed (C-2 to C-6).
+func parse(data []byte) (Value, error) {
+	if !utf8.Valid(data) {
+		return Value{}, errors.New("not UTF-8")
+	}
+	p := parser{data: data}
+	value, err := p.value(1)
+	if err != nil {
+		return Value{}, err
+	}
+	if p.at != len(data) {
+		return Value{}, errors.New("bytes after the document")
+	}
+	return value, nil
+}
+
+// parseDocument is parse for a document, which is an object whose private members are whole (C-1, S-1).
+func parseDocument(data []byte) (Value, error) {
+	value, err := parse(data)
+	if err != nil {
+		return value, err
+	}
+	if value.Kind != 'o' {
+		return value, errors.New("not an object")
+	}
+	if bytes.Contains(data, privateName) {
+		return value, checkPrivate(value)
+	}
+	return value, nil
+}
+
+func (p *parser) peek() byte {
+	if p.at < len(p.data) {
+		return p.data[p.at]
+	}
+	return 0
+}
+
+func (p *parser) value(depth int) (Value, error) {
+	start := p.at
+	switch b := p.peek(); {
+	case b == '"':
+		if _, err := p.text(); err != nil {
+			return Value{}, err
+		}
+		return Value{Kind: 's', Raw: p.data[start:p.at]}, nil
+	case b == '{':
+		return p.object(depth)
+	case b == '[':
+		return p.array(depth)
+	case b == '-' || b >= '0' && b <= '9':
+		return p.integer()
+	}
+	for _, word := range [...]string{"true", "false", "null"} {
+		if bytes.HasPrefix(p.data[p.at:], []byte(word)) {
+			p.at += len(word)
+			return Value{Kind: word[0], Raw: p.data[start:p.at]}, nil
+		}
+	}
+	return Value{}, errCanonical
+}
+
+func (p *parser) integer() (Value, error) {
+	start := p.at
+	negative := p.peek() == '-'
+	if negative {
+		p.at++
+	}
+	first := p.at
+	var number int64
+	for b := p.peek(); b >= '0' && b <= '9'; b = p.peek() {
+		number = number*10 + int64(b-'0')
+		p.at++
+		if number > maxInt {
+			return Value{}, errors.New("integer beyond 2^53-1")
+		}
+	}
+	digits := p.data[first:p.at]
+	if len(digits) == 0 || digits[0] == '0' && (len(digits) > 1 || negative) {
+		return Value{}, errCanonical
+	}
+	if negative {
+		number = -number
+	}
+	return Value{Kind: '0', Num: number, Raw: p.data[start:p.at]}, nil
+}
+
+// text reads a string and reports whether it holds an escape.
+func (p *parser) text() (bool, error) {
+	escaped := false
+	p.at++
+	for p.at < len(p.data) {
+		switch b := p.data[p.at]; {
+		case b == '"':
+			p.at++
+			return escaped, nil
+		case b < 0x20:
+			return escaped, errCanonical
+		case b == '\\':
+			escaped = true
+			if err := p.escape(); err != nil {
+				return escaped, err
+			}
+		default:
+			p.at++
+		}
+	}
+	return escaped, errCanonical
+}
+
+func (p *parser) escape() error {
+	rest := p.data[p.at:]
+	if len(rest) < 2 {
+		return errCanonical
+	}
+	if bytes.IndexByte([]byte(`"\bfnrt`), rest[1]) >= 0 {
+		p.at += 2
+		return nil
+	}
+	if len(rest) < 6 || string(rest[1:4]) != "u00" {
+		return errCanonical
+	}
+	high, low := rest[4], rest[5]
+	if high != '0' && high != '1' || !(low >= '0' && low <= '9' || low >= 'a' && low <= 'f') {
+		return errCanonical
+	}
+	if high == '0' && bytes.IndexByte([]byte("89acd"), low) >= 0 { // these have a short escape
+		return errCanonical
+	}
+	p.at += 6
+	return nil
+}
+
+func (p *parser) object(depth int) (Value, error) {
+	if depth > maxDepth {
+		return Value{}, errors.New("nested deeper than 32")
+	}
+	start, names, items := p.at, len(p.names), len(p.items)
+	p.at++
+	for p.peek() != '}' {
+		if len(p.names) > names {
+			if p.peek() != ',' {
+				return Value{}, errCanonical
+			}
+			p.at++
+		}
+		name, err := p.name()
+		if err != nil {
+			return Value{}, err
+		}
+		if len(p.names) > names && p.names[len(p.names)-1] >= name {
+			return Value{}, errors.New("members not sorted, or twice")
+		}
+		if p.peek() != ':' {
+			return Value{}, errCanonical
+		}
+		p.at++
+		member, err := p.value(depth + 1)
+		if err != nil {
+			return Value{}, err
+		}
+		p.names, p.items = append(p.names, name), append(p.items, member)
+	}
+	p.at++
+	value := Value{Kind: 'o', Raw: p.data[start:p.at]}
+	value.Names = append(value.Names, p.names[names:]...)
+	value.Items = append(value.Items, p.items[items:]...)
+	p.names, p.items = p.names[:names], p.items[:items]
+	return value, nil
+}
+
+func (p *parser) name() (string, error) {
+	if p.peek() != '"' {
+		return "", errCanonical
+	}
+	start := p.at
+	escaped, err := p.text()
+	if err != nil {
+		return "", err
+	}
+	name := string(p.data[start+1 : p.at-1])
+	if escaped {
+		name = unescape(p.data[start:p.at])
+	}
+	if len(name) < 1 || len(name) > maxName || !printable(name) {
+		return "", errors.New("member name is not 1 to 128 characters of U+0020 to U+007E")
+	}
+	return name, nil
+}
+
+func (p *parser) array(depth int) (Value, error) {
+	if depth > maxDepth {
+		return Value{}, errors.New("nested deeper than 32")
+	}
+	start, items := p.at, len(p.items)
+	p.at++
+	for p.peek() != ']' {
+		if len(p.items) > items {
+			if p.peek() != ',' {
+				return Value{}, errCanonical
+			}
+			p.at++
+		}
+		element, err := p.value(depth + 1)
+		if err != nil {
+			return Value{}, err
+		}
+		p.items = append(p.items, element)
+	}
+	p.at++
+	value := Value{Kind: 'a', Raw: p.data[start:p.at]}
+	value.Items = append(value.Items, p.items[items:]...)
+	p.items = p.items[:items]
+	return value, nil
+}
+
+func printable(text string) bool {
+	for i := 0; i < len(text); i++ {
+		if text[i] < 0x20 || text[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+// unescape decodes a canonical string with its quotes.
+func unescape(raw []byte) string {
+	inner := raw[1 : len(raw)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return string(inner)
+	}
+	out := make([]byte, 0, len(inner))
+	for i := 0; i < len(inner); i++ {
+		if inner[i] != '\\' {
+			out = append(out, inner[i])
+			continue
+		}
+		i++
+		switch inner[i] {
+		case 'b':
+			out = append(out, '\b')
+		case 'f':
+			out = append(out, '\f')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 't':
+			out = append(out, '\t')
+		case 'u':
+			out = append(out, nibble(inner[i+3])<<4|nibble(inner[i+4]))
+			i += 4
+		default:
+			out = append(out, inner[i])
+		}
+	}
+	return string(out)
+}
+
+func nibble(b byte) byte {
+	if b >= 'a' {
+		return b - 'a' + 10
+	}
+	return b - '0'
+}
+
+// Text is the decoded string; empty for anything else.
+func (v *Value) Text() string {
+	if v.Kind != 's' {
+		return ""
+	}
+	return unescape(v.Raw)
+}
+
+// Get is the member called name, or nil.
+func (v *Value) Get(name string) *Value {
+	for i, own := range v.Names {
+		if own == name {
+			return &v.Items[i]
+		}
+	}
+	return nil
+}
+
+// At follows a path of members; nil where one is missing.
+func (v *Value) At(path ...string) *Value {
+	for _, name := range path {
+		if v == nil {
+			return nil
+		}
+		v = v.Get(name)
+	}
+	return v
+}
+
+// ── private members ──
+
+var privateName = []byte(`"private":`)
+
+// disclosedShell and withheldSize are the bytes that an object of a private member takes around its value (L-2).
+const (
+	disclosedShell = 52
+	withheldSize   = 81
+)
+
+// checkPrivate applies S-1 to every object of a document.
+func checkPrivate(v Value) error {
+	for i := range v.Items {
+		if v.Kind == 'o' && v.Names[i] == "private" {
+			if err := checkSealable(&v.Items[i]); err != nil {
+				return err
+			}
+		} else if err := checkPrivate(v.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkSealable(private *Value) error {
+	if private.Kind != 'o' || len(private.Items) == 0 {
+		return errors.New("private is not an object with members")
+	}
+	for i := range private.Items {
+		member := &private.Items[i]
+		if private.Names[i] == "private" || !(isDisclosed(member) || isWithheld(member)) {
+			return errors.New("a private member is neither disclosed nor withheld")
+		}
+	}
+	return nil
+}
+
+func isDisclosed(v *Value) bool {
+	return v.Kind == 'o' && len(v.Names) == 2 && v.Names[0] == "salt" && v.Names[1] == "value" && isHex(&v.Items[0], 32)
+}
+
+func isWithheld(v *Value) bool {
+	return v.Kind == 'o' && len(v.Names) == 1 && v.Names[0] == "commitment" && isHex(&v.Items[0], 64)
+}
+
+// appendSealed appends the canonical bytes of the sealed form of v, without the members called skip of v itself (S-3).
+func appendSealed(out []byte, v *Value, skip string) []byte {
+	if skip == "" && !bytes.Contains(v.Raw, privateName) {
+		return append(out, v.Raw...)
+	}
+	switch v.Kind {
+	case 'o':
+		out = append(out, '{')
+		first := true
+		for i, name := range v.Names {
+			if name == skip {
+				continue
+			}
+			if !first {
+				out = append(out, ',')
+			}
+			first = false
+			out = append(appendText(out, name), ':')
+			if name == "private" {
+				out = appendCommitments(out, &v.Items[i])
+			} else {
+				out = appendSealed(out, &v.Items[i], "")
+			}
+		}
+		return append(out, '}')
+	case 'a':
+		out = append(out, '[')
+		for i := range v.Items {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendSealed(out, &v.Items[i], "")
+		}
+		return append(out, ']')
+	}
+	return append(out, v.Raw...)
+}
+
+func appendCommitments(out []byte, private *Value) []byte {
+	out = append(out, '{')
+	for i, name := range private.Names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendText(out, name), ':')
+		member := &private.Items[i]
+		if isWithheld(member) {
+			out = append(out, member.Items[0].Raw...)
+			continue
+		}
+		said := append(appendText([]byte{'['}, name), ',')
+		said = append(append(said, member.Items[0].Raw...), ',')
+		said = append(append(said, member.Items[1].Raw...), ']')
+		out = append(append(append(out, '"'), hexOf(hash(2, said))...), '"')
+	}
+	return append(out, '}')
+}
+
+// appendText appends the canonical spelling of a member name.
+func appendText(out []byte, name string) []byte {
+	out = append(out, '"')
+	for i := 0; i < len(name); i++ {
+		if name[i] == '"' || name[i] == '\\' {
+			out = append(out, '\\')
+		}
+		out = append(out, name[i])
+	}
+	return append(out, '"')
+}
+
+// longerBy is what a line grows by when every private member is counted in its longer form (L-2).
+func longerBy(v *Value) int {
+	if !bytes.Contains(v.Raw, privateName) {
+		return 0
+	}
+	grown := 0
+	for i := range v.Items {
+		if v.Kind != 'o' || v.Names[i] != "private" {
+			grown += longerBy(&v.Items[i])
+			continue
+		}
+		for j := range v.Items[i].Items {
+			if member := &v.Items[i].Items[j]; isDisclosed(member) {
+				grown += max(0, withheldSize-disclosedShell-len(member.Items[1].Raw))
+			}
+		}
+	}
+	return grown
+}
+
+// withheldNames adds the names of withheld members to found.
+func withheldNames(v *Value, found map[string]bool) {
+	if !bytes.Contains(v.Raw, privateName) {
+		return
+	}
+	for i := range v.Items {
+		if v.Kind != 'o' || v.Names[i] != "private" {
+			withheldNames(&v.Items[i], found)
+			continue
+		}
+		for j, name := range v.Items[i].Names {
+			if len(found) < 64 && isWithheld(&v.Items[i].Items[j]) {
+				found[name] = true
+			}
+		}
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Section 3: events.
+
+const maxLine = 1 << 20
+
+// Event is one line of a ledger, or an event in a receipt or proof.
+type Event struct {
+	doc     Value
+	Seq     int64
+	Elapsed int64
+	Type    string
+	Data    *Value
+	Prev    digest
+	Hash    digest
+}
+
+var (
+	eventFields = []field{
+		need("seq", isNatural), need("ts", isTime), need("elapsed_us", isNatural), need("type", isType), need("by", isString),
+		need("data", isObject), need("prev", hex64), need("hash", hex64),
+	}
+	endFields = []field{
+		need("call", isCount), need("provider", isString), need("model", isString), need("tier", isString), need("reason", isString),
+		maybe("usage", isObject), maybe("duration_us", isNatural), maybe("first_byte_us", isNatural),
+	}
+	dataFields = map[string][]field{
+		"session.start": {
+			need("docket", isDocket), need("session", isNatural), need("run_key", hex64), need("policy", hex64),
+			need("prices", hex64), maybe("endorsement", isEndorsement), maybe("continues", isContinues),
+		},
+		"session.end": {
+			need("outcome", isString), need("exit", isExit), need("totals", isObject),
+			need("usage_tree", object(need("size", isNatural), need("root", hex64))), need("ops", isOps),
+		},
+		"model.request":         {need("call", isCount)},
+		"model.response":        endFields,
+		"model.error":           endFields,
+		"model.denied":          {need("code", isName), need("count", isCount)},
+		"model.cache_hit":       {need("call", isCount)},
+		"cap.exceeded":          {need("cap", isString), need("limit", isString), need("observed", isString)},
+		"fs.change":             {need("change", isName)},
+		"proc.orphan":           {need("pid", isCount), need("ended", isString)},
+		"x-docket.forwarded":    {need("endpoint_class", isName)},
+		"x-docket.unauthorized": {need("count", isCount)},
+		"x-docket.ledger-gap":   {need("lost", object(need("count", isCount), need("types", isCounts)))},
+	}
+	plainTypes = strings.Fields(`policy.applied policy.violation cap.warning tool.call tool.result fs.snapshot proc.spawn
+		proc.exit net.allowed net.denied note x-docket.breaker-open x-docket.breaker-half-open x-docket.breaker-closed
+		x-docket.rate-limited x-docket.fault-injected x-docket.ledger-recovered x-docket.clock-step
+		x-docket.rollback-applied x-docket.rollback-refused`)
+	knownTypes = func() map[string]bool {
+		known := map[string]bool{}
+		for name := range dataFields {
+			known[name] = true
+		}
+		for _, name := range plainTypes {
+			known[name] = true
+		}
+		return known
+	}()
+)
+
+// readLine reads one line of a ledger without its line feed (ledger.form).
+func readLine(line []byte) (*Event, error) {
+	if len(line)+1 > maxLine {
+		return nil, errors.New("line longer than 1 MiB")
+	}
+	doc, err := parseDocument(line)
+	if err != nil {
+		return nil, err
+	}
+	if len(line)+1+longerBy(&doc) > maxLine {
+		return nil, errors.New("line longer than 1 MiB with its private members in their longer form")
+	}
+	return readEvent(doc)
+}
+
+// readEvent judges the shape of an event whose private members are whole.
+func readEvent(doc Value) (*Event, error) {
+	if err := lacking("event", misfit(&doc, eventFields)); err != nil {
+		return nil, err
+	}
+	e := &Event{doc: doc}
+	for i, name := range doc.Names {
+		switch value := &doc.Items[i]; name {
+		case "seq":
+			e.Seq = value.Num
+		case "elapsed_us":
+			e.Elapsed = value.Num
+		case "type":
+			e.Type = value.Text()
+		case "data":
+			e.Data = value
+		case "prev":
+			e.Prev = digestOf(value)
+		case "hash":
+			e.Hash = digestOf(value)
+		}
+	}
+	if err := asserted(e, doc.Get("by").Text()); err != nil {
+		return nil, err
+	}
+	return e, lacking(e.Type, misfit(e.Data, dataFields[e.Type]))
+}
+
+// asserted applies L-4.
+func asserted(e *Event, by string) error {
+	right := true
+	switch by {
+	case "boundary":
+	case "supervisor":
+		right = !strings.HasPrefix(e.Type, "model.")
+	case "doctor":
+		reason := e.Data.Get("reason")
+		lost := e.Type == "model.error" && reason != nil && reason.Text() == "lost"
+		right = !strings.HasPrefix(e.Type, "model.") || lost
+	case "agent":
+		right = e.Type == "note" || e.Type == "tool.call" || e.Type == "tool.result"
+	default:
+		right = false
+	}
+	if !right {
+		return fmt.Errorf("%q may not assert %s", by, e.Type)
+	}
+	return nil
+}
+
+// sealedHash is what hash must be (L-6).
+func (e *Event) sealedHash() digest { return hash(0, appendSealed(nil, &e.doc, "hash")) }
+
+func (e *Event) int(name string) int64 { return e.Data.Get(name).Num }

@@ -1,0 +1,439 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"sort"
+	"strconv"
+)
+
+// Section 6: what events come to. Nothing here grows with their number.
+
+const (
+	maxKeys    = 64
+	maxModels  = 256
+	maxNamed   = 100
+	maxSamples = 3 // significant digits of a latency sample
+)
+
+var errSum = errors.New("a sum beyond 2^53-1")
+
+// Counts is an object of counts with at most 64 keys and other (limited counts).
+type Counts map[string]int64
+
+func (c Counts) add(key string, n int64) error {
+	if _, known := c[key]; !known && len(c) >= maxKeys {
+		key = "other"
+	}
+	c[key] += n
+	if c[key] > maxInt {
+		return errSum
+	}
+	return nil
+}
+
+func (c Counts) json() string {
+	names := make([]string, 0, len(c))
+	for name := range c {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	out := []byte{'{'}
+	for i, name := range names {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendText(out, name), ':')
+		out = strconv.AppendInt(out, c[name], 10)
+	}
+	return string(append(out, '}'))
+}
+
+type modelSum struct {
+	provider, model []byte // canonical strings
+	sortKey         [2]string
+	calls           int64
+	cost            *big.Int
+}
+
+// Samples is a histogram of latencies (F-4).
+type Samples struct {
+	count int64
+	by    map[int64]int64
+}
+
+func (s *Samples) add(us int64) {
+	scale := int64(1)
+	for us/scale >= 1000 {
+		scale *= 10
+	}
+	s.by[us/scale*scale]++
+	s.count++
+}
+
+func (s *Samples) json() string {
+	if s.count == 0 {
+		return `{"count":0}`
+	}
+	values := make([]int64, 0, len(s.by))
+	for value := range s.by {
+		values = append(values, value)
+	}
+	sort.Slice(values, func(i, j int) bool { return values[i] < values[j] })
+	at := func(percent int64) int64 {
+		rank, seen := (percent*s.count+99)/100, int64(0)
+		for _, value := range values {
+			if seen += s.by[value]; seen >= rank {
+				return value
+			}
+		}
+		return values[len(values)-1]
+	}
+	return fmt.Sprintf(`{"count":%d,"max":%d,"p50":%d,"p95":%d,"p99":%d}`, s.count, values[len(values)-1], at(50), at(95), at(99))
+}
+
+// Bills is the fold of rows.
+type Bills struct {
+	tree     Frontier
+	tokens   Counts
+	bySource map[string]int64
+	models   map[string]*modelSum
+	cost     *big.Int
+	costed   int64
+	used     func(key string)
+}
+
+func newBills(used func(key string)) *Bills {
+	return &Bills{tokens: Counts{}, bySource: map[string]int64{}, models: map[string]*modelSum{}, cost: new(big.Int), used: used}
+}
+
+func (b *Bills) add(row Row, leaf digest) error {
+	b.tree.add(leaf)
+	b.bySource[row.Source]++
+	for i := range row.Items.Items {
+		item := &row.Items.Items[i]
+		unit, per := item.Get("unit_usd"), item.Get("per")
+		if per == nil || per.Num != 1 {
+			if err := b.tokens.add(item.Get("kind").Text(), item.Get("quantity").Num); err != nil {
+				return err
+			}
+		}
+		if unit != nil {
+			b.used(priceKey(row.Provider, row.Model, row.Tier, item.Get("kind"), unit, per))
+		}
+	}
+	sum := b.model(row.Provider, row.Model)
+	sum.calls++
+	if row.Cost != nil {
+		b.costed++
+		b.cost.Add(b.cost, row.Cost)
+		if sum.cost == nil {
+			sum.cost = new(big.Int)
+		}
+		sum.cost.Add(sum.cost, row.Cost)
+	}
+	return nil
+}
+
+func (b *Bills) model(provider, model *Value) *modelSum {
+	key := string(provider.Raw) + "\n" + string(model.Raw)
+	if sum := b.models[key]; sum != nil {
+		return sum
+	}
+	sum := &modelSum{provider: append([]byte{}, provider.Raw...), model: append([]byte{}, model.Raw...), sortKey: [2]string{provider.Text(), model.Text()}}
+	if len(b.models) >= maxModels {
+		other := []byte(`"other"`)
+		key, sum = "\"other\"\n\"other\"", &modelSum{provider: other, model: other, sortKey: [2]string{"other", "other"}}
+		if known := b.models[key]; known != nil {
+			return known
+		}
+	}
+	b.models[key] = sum
+	return sum
+}
+
+func (b *Bills) byModel() string {
+	sums := make([]*modelSum, 0, len(b.models))
+	for _, sum := range b.models {
+		sums = append(sums, sum)
+	}
+	sort.Slice(sums, func(i, j int) bool {
+		left, right := sums[i].sortKey, sums[j].sortKey
+		return left[0] < right[0] || left[0] == right[0] && left[1] < right[1]
+	})
+	out := "["
+	for i, sum := range sums {
+		if i > 0 {
+			out += ","
+		}
+		out += fmt.Sprintf(`{"calls":%d`, sum.calls)
+		if sum.cost != nil {
+			out += `,"cost_usd":"` + spell(sum.cost) + `"`
+		}
+		out += fmt.Sprintf(`,"model":%s,"provider":%s}`, sum.model, sum.provider)
+	}
+	return out + "]"
+}
+
+func (b *Bills) sources() string {
+	return fmt.Sprintf(`{"none":%d,"partial":%d,"reported":%d}`, b.bySource["none"], b.bySource["partial"], b.bySource["reported"])
+}
+
+// costIs applies F-1; open says whether there are more requests than ends.
+func (b *Bills) costIs(lost, unmetered int64, open bool, evidence *Value) string {
+	rows := b.tree.size
+	switch {
+	case rows > 0 && b.costed == 0:
+		return "none"
+	case b.bySource["reported"] == rows && b.costed == rows && lost == 0 && unmetered == 0 && !open && isWhole(evidence):
+		return "exact"
+	}
+	return "lower-bound"
+}
+
+func isWhole(evidence *Value) bool {
+	return evidence.Get("ledger_complete").Kind == 't' && evidence.Get("unwritten_events").Num == 0 && len(evidence.Get("gaps").Items) == 0
+}
+
+// Figures is the fold of a ledger.
+type Figures struct {
+	*Bills
+	requests, ends, errors, denied, lost, unmetered int64
+	total, firstByte                                Samples
+	elapsed, orphans, sessions                      int64
+	survivors                                       []int64
+	breach                                          string
+	faults, clockSteps, rateLimited, violations     int64
+	snapshots, allowed, refused, unauthorized       int64
+	toolCalls, toolResults, cacheHits               int64
+	breakerOpen, breakerHalfOpen, breakerClosed     int64
+	changes, forwarded, deniedBy                    Counts
+}
+
+func newFigures(used func(key string)) *Figures {
+	return &Figures{
+		Bills: newBills(used), total: Samples{by: map[int64]int64{}}, firstByte: Samples{by: map[int64]int64{}},
+		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{},
+	}
+}
+
+// add takes an event whose shape is right; row is its bill, where it is metered.
+func (f *Figures) add(e *Event, row *Row) error {
+	f.elapsed = e.Elapsed
+	switch e.Type {
+	case "session.start":
+		f.sessions++
+		f.breach = ""
+	case "model.request":
+		f.requests++
+	case "model.response":
+		f.ends++
+		if us := e.Data.Get("duration_us"); us != nil {
+			f.total.add(us.Num)
+		}
+		if us := e.Data.Get("first_byte_us"); us != nil {
+			f.firstByte.add(us.Num)
+		}
+	case "model.error":
+		f.ends++
+		f.errors++
+	case "model.denied":
+		f.denied += e.int("count")
+		if err := f.deniedBy.add(e.Data.Get("code").Text(), e.int("count")); err != nil || f.denied > maxInt {
+			return errSum
+		}
+	case "model.cache_hit":
+		f.cacheHits++
+	case "cap.exceeded":
+		if f.breach == "" {
+			f.breach = fmt.Sprintf(`{"cap":%s,"limit":%s,"observed":%s,"seq":%d}`,
+				e.Data.Get("cap").Raw, e.Data.Get("limit").Raw, e.Data.Get("observed").Raw, e.Seq)
+		}
+	case "policy.violation":
+		f.violations++
+	case "tool.call":
+		f.toolCalls++
+	case "tool.result":
+		f.toolResults++
+	case "fs.snapshot":
+		f.snapshots++
+	case "fs.change":
+		return f.changes.add(e.Data.Get("change").Text(), 1)
+	case "proc.orphan":
+		f.orphans++
+		if e.Data.Get("ended").Text() == "survived" && len(f.survivors) < maxNamed {
+			f.survivors = append(f.survivors, e.int("pid"))
+		}
+	case "net.allowed":
+		f.allowed++
+	case "net.denied":
+		f.refused++
+	default:
+		return f.addOwn(e)
+	}
+	if row != nil {
+		return f.Bills.add(*row, meteredLeaf(e))
+	}
+	return nil
+}
+
+func (f *Figures) addOwn(e *Event) error {
+	switch e.Type {
+	case "x-docket.forwarded":
+		class := e.Data.Get("endpoint_class").Text()
+		if class == "unmetered" {
+			f.unmetered++
+		}
+		return f.forwarded.add(class, 1)
+	case "x-docket.unauthorized":
+		if f.unauthorized += e.int("count"); f.unauthorized > maxInt {
+			return errSum
+		}
+	case "x-docket.ledger-gap":
+		if f.lost += e.Data.At("lost", "count").Num; f.lost > maxInt {
+			return errSum
+		}
+	case "x-docket.fault-injected":
+		f.faults++
+	case "x-docket.clock-step":
+		f.clockSteps++
+	case "x-docket.rate-limited":
+		f.rateLimited++
+	case "x-docket.breaker-open":
+		f.breakerOpen++
+	case "x-docket.breaker-half-open":
+		f.breakerHalfOpen++
+	case "x-docket.breaker-closed":
+		f.breakerClosed++
+	}
+	return nil
+}
+
+// said names a member that differs from what the events give; want "" means absent.
+type said struct {
+	name string
+	have *Value
+	want string
+}
+
+func differing(pairs []said) string {
+	for _, p := range pairs {
+		have := ""
+		if p.have != nil {
+			have = string(appendSealed(nil, p.have, ""))
+		}
+		if have != p.want {
+			return p.name
+		}
+	}
+	return ""
+}
+
+func number(n int64) string  { return strconv.FormatInt(n, 10) }
+func quoted(s string) string { return `"` + s + `"` }
+
+// wrongTotals names the member of totals that is not what the events give (F-1).
+func (f *Figures) wrongTotals(totals, evidence *Value) string {
+	costIs := f.costIs(f.lost, f.unmetered, f.requests > f.ends, evidence)
+	costUsd := quoted(spell(f.cost))
+	if costIs == "none" {
+		costUsd = ""
+	}
+	return differing([]said{
+		{"calls", totals.Get("calls"), number(f.requests)},
+		{"errors", totals.Get("errors"), number(f.errors)},
+		{"denied", totals.Get("denied"), number(f.denied)},
+		{"lost", totals.Get("lost"), number(f.lost)},
+		{"unmetered", totals.Get("unmetered"), number(f.unmetered)},
+		{"tokens", totals.Get("tokens"), f.tokens.json()},
+		{"by_source", totals.Get("by_source"), f.sources()},
+		{"by_model", totals.Get("by_model"), f.byModel()},
+		{"cost_usd", totals.Get("cost_usd"), costUsd},
+		{"cost_is", totals.Get("cost_is"), quoted(costIs)},
+	})
+}
+
+// wrongTree names the member of a usage tree that is not what the events give.
+func (f *Figures) wrongTree(tree *Value) string {
+	return differing([]said{
+		{"size", tree.Get("size"), number(f.tree.size)},
+		{"root", tree.Get("root"), quoted(hexOf(f.tree.root()))},
+	})
+}
+
+// wrongLatency compares the members that F-4 defines.
+func (f *Figures) wrongLatency(latency *Value) string {
+	for _, pair := range []struct {
+		name    string
+		samples *Samples
+	}{{"total", &f.total}, {"first_byte", &f.firstByte}} {
+		want, err := parse([]byte(pair.samples.json()))
+		if err != nil {
+			return pair.name
+		}
+		for _, name := range []string{"count", "p50", "p95", "p99", "max"} {
+			have, wanted := latency.At(pair.name, name), want.Get(name)
+			if (have == nil) != (wanted == nil) || have != nil && string(have.Raw) != string(wanted.Raw) {
+				return pair.name + "." + name
+			}
+		}
+	}
+	return ""
+}
+
+// wrongActivity names the count of F-5 that is not what the events give.
+func (f *Figures) wrongActivity(r *Value) string {
+	hits := "0"
+	if cache := r.Get("cache"); cache != nil {
+		hits = string(cache.Get("hits").Raw)
+	}
+	if hits != number(f.cacheHits) {
+		return "cache.hits"
+	}
+	survivors := "["
+	for i, pid := range f.survivors {
+		if i > 0 {
+			survivors += ","
+		}
+		survivors += number(pid)
+	}
+	drill := "false"
+	if f.faults > 0 {
+		drill = "true"
+	}
+	if (r.At("session", "breach") == nil) != (f.breach == "") {
+		return "session.breach"
+	}
+	if f.breach != "" {
+		want, _ := parse([]byte(f.breach))
+		for i, name := range want.Names {
+			if have := r.At("session", "breach", name); have == nil || string(have.Raw) != string(want.Items[i].Raw) {
+				return "session.breach." + name
+			}
+		}
+	}
+	return differing([]said{
+		{"session.elapsed_us", r.At("session", "elapsed_us"), number(f.elapsed)},
+		{"session.orphans", r.At("session", "orphans"), number(f.orphans)},
+		{"session.survivors", r.At("session", "survivors"), survivors + "]"},
+		{"session.drill", r.At("session", "drill"), drill},
+		{"session.sessions", r.At("session", "sessions"), number(f.sessions)},
+		{"files.changes", r.At("files", "changes"), f.changes.json()},
+		{"files.snapshots", r.At("files", "snapshots"), number(f.snapshots)},
+		{"network.allowed", r.At("network", "allowed"), number(f.allowed)},
+		{"network.denied", r.At("network", "denied"), number(f.refused)},
+		{"network.forwarded", r.At("network", "forwarded"), f.forwarded.json()},
+		{"network.unauthorized", r.At("network", "unauthorized"), number(f.unauthorized)},
+		{"tools.calls", r.At("tools", "calls"), number(f.toolCalls)},
+		{"tools.results", r.At("tools", "results"), number(f.toolResults)},
+		{"resilience.breaker.open", r.At("resilience", "breaker", "open"), number(f.breakerOpen)},
+		{"resilience.breaker.half-open", r.At("resilience", "breaker", "half-open"), number(f.breakerHalfOpen)},
+		{"resilience.breaker.closed", r.At("resilience", "breaker", "closed"), number(f.breakerClosed)},
+		{"resilience.clock_steps", r.At("resilience", "clock_steps"), number(f.clockSteps)},
+		{"resilience.faults_injected", r.At("resilience", "faults_injected"), number(f.faults)},
+		{"resilience.rate_limited", r.At("resilience", "rate_limited"), number(f.rateLimited)},
+		{"resilience.denied_by_code", r.At("resilience", "denied_by_code"), f.deniedBy.json()},
+		{"enforcement.violations", r.At("enforcement", "violations"), number(f.violations)},
+	})
+}

@@ -1,0 +1,3 @@
+module docket-verify
+
+go 1.21

@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Sections 3 and 8: reading a ledger and its checkpoints side by side, in memory that does not grow with either.
+
+const maxSessions = 1024
+
+// Failure is the first check that does not hold.
+type Failure struct {
+	check  string
+	detail string
+}
+
+func fails(check string, err error) *Failure { return &Failure{check, err.Error()} }
+
+// Session is what is kept of a session.start and of what followed it.
+type Session struct {
+	start *Event
+	end   *Event // the last session.end
+	note  *Note  // the last checkpoint
+}
+
+func (s *Session) runKey() []byte { return bytesOf(s.start.Data.Get("run_key")) }
+
+// Ledger is the state that the events so far left.
+type Ledger struct {
+	tree     Frontier
+	head     digest
+	elapsed  int64
+	sessions []*Session
+	calls    *Calls
+	figures  *Figures
+	last     string // type of the last event
+	gaps     *Value // evidence of the last event, where it is a session.end
+	fragment bool
+	unknown  map[string]bool
+	withheld map[string]bool
+}
+
+func newLedger(used func(string)) *Ledger {
+	genesis := hashPlain([]byte("docket-ledger/1"))
+	return &Ledger{head: genesis, calls: newCalls(), figures: newFigures(used), unknown: map[string]bool{}, withheld: map[string]bool{}}
+}
+
+func (l *Ledger) current() *Session { return l.sessions[len(l.sessions)-1] }
+
+// place judges an event's place: its number, links, hash and time.
+func (l *Ledger) place(e *Event) *Failure {
+	switch {
+	case e.Seq != l.tree.size:
+		return &Failure{"ledger.seq", fmt.Sprintf("event %d says seq %d", l.tree.size, e.Seq)}
+	case e.Prev != l.head:
+		return &Failure{"ledger.prev", fmt.Sprintf("event %d: prev is not the hash before it", e.Seq)}
+	case e.sealedHash() != e.Hash:
+		return &Failure{"ledger.hash", fmt.Sprintf("event %d does not give its hash", e.Seq)}
+	case e.Elapsed < l.elapsed:
+		return &Failure{"ledger.time", fmt.Sprintf("event %d: elapsed_us decreases", e.Seq)}
+	}
+	return nil
+}
+
+// session judges L-10.
+func (l *Ledger) session(e *Event) error {
+	if e.Type != "session.start" {
+		if e.Seq == 0 {
+			return errors.New("the first event is no session.start")
+		}
+		return nil
+	}
+	continues := e.Data.Get("continues")
+	if e.int("session") != int64(len(l.sessions)) || len(l.sessions) >= maxSessions {
+		return errors.New("not the next session")
+	}
+	if (continues == nil) != (e.Seq == 0) {
+		return errors.New("continues stands where it must not, or is missing")
+	}
+	if continues == nil {
+		return nil
+	}
+	if continues.Get("size").Num != e.Seq || digestOf(continues.Get("head")) != e.Prev || digestOf(continues.Get("root")) != l.tree.root() {
+		return errors.New("continues is not where the ledger stands")
+	}
+	if string(e.Data.Get("docket").Raw) != string(l.sessions[0].start.Data.Get("docket").Raw) {
+		return errors.New("another docket")
+	}
+	for _, earlier := range l.sessions {
+		if string(earlier.start.Data.Get("run_key").Raw) == string(e.Data.Get("run_key").Raw) {
+			return errors.New("a run key is used twice")
+		}
+	}
+	return nil
+}
+
+// add judges one event and takes it (P-3).
+func (l *Ledger) add(line []byte) *Failure {
+	if bytes.Contains(line, []byte(`"type":"session.`)) {
+		line = append([]byte{}, line...) // these are kept
+	}
+	e, err := readLine(line)
+	if err != nil {
+		return &Failure{"ledger.form", fmt.Sprintf("event %d: %v", l.tree.size, err)}
+	}
+	if failure := l.place(e); failure != nil {
+		return failure
+	}
+	at := func(check string, err error) *Failure {
+		return &Failure{check, fmt.Sprintf("event %d: %v", e.Seq, err)}
+	}
+	if err := l.session(e); err != nil {
+		return at("ledger.sessions", err)
+	}
+	if err := l.calls.add(e); err != nil {
+		return at("ledger.calls", err)
+	}
+	row, err := meteredRow(e)
+	if err != nil {
+		return at("ledger.usage", err)
+	}
+	if e.Type == "session.end" {
+		if name := l.figures.wrongTotals(e.Data.Get("totals"), e.Data.At("ops", "evidence")); name != "" {
+			return at("ledger.end", fmt.Errorf("totals.%s is not what the events give", name))
+		}
+		if name := l.figures.wrongTree(e.Data.Get("usage_tree")); name != "" {
+			return at("ledger.end", fmt.Errorf("usage_tree.%s is not what the events give", name))
+		}
+	}
+	if err := l.figures.add(e, row); err != nil {
+		return at("ledger.usage", err)
+	}
+	l.take(e)
+	return nil
+}
+
+func meteredRow(e *Event) (*Row, error) {
+	if e.Type != "model.response" && e.Type != "model.error" || e.Data.Get("usage") == nil {
+		return nil, nil
+	}
+	row, err := readUsage(e.Data.Get("usage"))
+	row.Provider, row.Model, row.Tier = e.Data.Get("provider"), e.Data.Get("model"), e.Data.Get("tier")
+	return &row, err
+}
+
+func (l *Ledger) take(e *Event) {
+	l.tree.add(e.Hash)
+	l.head, l.elapsed, l.last, l.gaps = e.Hash, e.Elapsed, e.Type, nil
+	switch e.Type {
+	case "session.start":
+		l.sessions = append(l.sessions, &Session{start: e})
+	case "session.end":
+		l.current().end = e
+		l.gaps = e.Data.At("ops", "evidence", "gaps")
+	default:
+		if !knownTypes[e.Type] && len(l.unknown) < maxKeys {
+			l.unknown[e.Type] = true
+		}
+	}
+	withheldNames(&e.doc, l.withheld)
+}
+
+// ── lines ──
+
+// Lines reads a ledger's lines; a line is valid until the next is read.
+type Lines struct{ in *bufio.Reader }
+
+// next gives a line without its LF; whole is false for a fragment, and for the end (empty).
+func (r *Lines) next() (line []byte, whole bool, err error) {
+	line, err = r.in.ReadSlice('\n')
+	switch {
+	case err == nil:
+		return line[:len(line)-1], true, nil
+	case err == io.EOF:
+		if len(line) >= maxLine {
+			return nil, false, bufio.ErrBufferFull
+		}
+		return line, false, nil
+	}
+	return nil, false, err
+}
+
+// ── checkpoints beside the events ──
+
+// Checkpoints judges notes while the ledger grows (P-4).
+type Checkpoints struct {
+	reader   *NoteReader
+	limit    int64 // ledger.size of the receipt; -1 without one
+	docket   string
+	pending  *Note
+	last     *Note
+	judged   bool
+	beyond   bool // a note above limit ended the reading
+	failure  *Failure
+	finished bool
+}
+
+// advance reads the next note and judges what needs no event.
+func (c *Checkpoints) advance() {
+	c.pending = nil
+	if c.finished {
+		return
+	}
+	note, err := c.reader.next()
+	if err != nil {
+		c.fail("checkpoints.form", err.Error())
+		return
+	}
+	if note == nil {
+		c.finished = true
+		return
+	}
+	before := int64(0)
+	if c.last != nil {
+		before = c.last.size
+	}
+	switch {
+	case note.size <= before:
+		c.fail("checkpoints.order", fmt.Sprintf("size %d after size %d", note.size, before))
+	case c.limit >= 0 && note.size > c.limit:
+		c.beyond, c.finished = true, true
+	default:
+		c.pending = note
+	}
+}
+
+func (c *Checkpoints) fail(check, detail string) {
+	c.judged, c.finished = true, true
+	c.failure = &Failure{check, detail}
+}
+
+// reached judges the pending note at the size that the ledger has now.
+func (c *Checkpoints) reached(l *Ledger) {
+	for c.failure == nil && c.pending != nil && c.pending.size == l.tree.size {
+		note := c.pending
+		docket := c.docket
+		if docket == "" {
+			docket = l.sessions[0].start.Data.Get("docket").Text()
+		}
+		switch {
+		case note.origin != originOf(docket):
+			c.fail("checkpoints.order", "a note of another docket")
+		case note.root != l.tree.root():
+			c.fail("checkpoints.root", fmt.Sprintf("the note of size %d has another root", note.size))
+		case !note.signedBy(l.current().runKey()):
+			c.fail("checkpoints.signature", fmt.Sprintf("the note of size %d is not signed by the run key", note.size))
+		default:
+			c.judged, c.last = true, note
+			l.current().note = note
+			c.advance()
+		}
+	}
+}
+
+// end judges what is left once no further event is read.
+func (c *Checkpoints) end(l *Ledger) {
+	if c.failure == nil && c.pending != nil {
+		c.fail("checkpoints.size", fmt.Sprintf("a note over %d events; the ledger has %d", c.pending.size, l.tree.size))
+	}
+}
+
+// followed says whether anything stands behind the last note that was judged.
+func (c *Checkpoints) followed() bool { return c.beyond || c.reader.torn }

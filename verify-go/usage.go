@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"math/big"
+	"strings"
+)
+
+// Section 5: the bill of one call.
+
+const maxQuantity = 1_000_000_000
+
+// Row is a metered call: what the usage tree and the totals need of it.
+type Row struct {
+	Provider, Model, Tier *Value
+	Source                string
+	Items                 *Value
+	Cost                  *big.Int // nil where there is none
+}
+
+func isItem(v *Value) bool {
+	if v.Kind != 'o' {
+		return false
+	}
+	quantity, unit, per := v.Get("quantity"), v.Get("unit_usd"), v.Get("per")
+	kind := v.Get("kind")
+	if kind == nil || !isName(kind) || quantity == nil || quantity.Kind != '0' || quantity.Num < 0 || quantity.Num > maxQuantity {
+		return false
+	}
+	return unit == nil && per == nil || unit != nil && per != nil && isPrice(unit) && isPer(per)
+}
+
+// readUsage judges a bill (U-2 to U-4) and gives its source, items and cost.
+func readUsage(usage *Value) (Row, error) {
+	var row Row
+	source, items := usage.Get("source"), usage.Get("items")
+	if source == nil || !oneOf("reported", "partial", "none")(source) {
+		return row, errors.New("source is not reported, partial or none")
+	}
+	if items == nil || !listOf(0, 64, isItem)(items) {
+		return row, errors.New("items are not at most 64 quantities of a kind")
+	}
+	row.Source, row.Items = source.Text(), items
+	if row.Source == "none" && len(items.Items) > 0 {
+		return row, errors.New("items beside the source none")
+	}
+	var err error
+	if row.Source == "none" {
+		if usage.Get("cost_usd") != nil {
+			err = errors.New("a cost beside the source none")
+		}
+	} else {
+		row.Cost, err = statedCost(items, usage.Get("cost_usd"))
+	}
+	if err != nil {
+		return row, err
+	}
+	if flag := usage.Get("inconsistent"); flag != nil && flag.Kind != 't' {
+		return row, errors.New("inconsistent is not true")
+	}
+	if estimate := usage.Get("estimate"); estimate != nil {
+		err = readEstimate(estimate, row.Source)
+	}
+	return row, err
+}
+
+func readEstimate(estimate *Value, source string) error {
+	if source == "reported" {
+		return errors.New("an estimate beside a reported figure")
+	}
+	if !object(need("items", listOf(0, 64, isItem)), need("method", isString))(estimate) {
+		return errors.New("estimate is not items and a method")
+	}
+	_, err := statedCost(estimate.Get("items"), estimate.Get("cost_usd"))
+	return err
+}
+
+// statedCost is the cost by U-3, which must be stated exactly where every item has a price.
+func statedCost(items, stated *Value) (*big.Int, error) {
+	sum := new(big.Int)
+	for i := range items.Items {
+		unit := items.Items[i].Get("unit_usd")
+		if unit == nil {
+			if stated != nil {
+				return nil, errors.New("a cost beside an item without a price")
+			}
+			return nil, nil
+		}
+		addCost(sum, items.Items[i].Get("quantity").Num, amount(unit, 6), items.Items[i].Get("per").Num)
+	}
+	if stated == nil {
+		return nil, errors.New("cost_usd is missing")
+	}
+	if said := amount(stated, pico); said == nil || said.Cmp(sum) != 0 {
+		return nil, errors.New("cost_usd is not the sum of the items")
+	}
+	return sum, nil
+}
+
+// meteredLeaf is the leaf of the usage tree for a metered event (U-5).
+func meteredLeaf(e *Event) digest {
+	out := append([]byte(`{"call":`), e.Data.Get("call").Raw...)
+	out = append(append(out, `,"model":`...), e.Data.Get("model").Raw...)
+	out = append(append(out, `,"provider":`...), e.Data.Get("provider").Raw...)
+	out = append(append(out, `,"seq":`...), e.doc.Get("seq").Raw...)
+	out = append(append(out, `,"tier":`...), e.Data.Get("tier").Raw...)
+	out = appendSealed(append(out, `,"usage":`...), e.Data.Get("usage"), "")
+	return hash(0, append(out, '}'))
+}
+
+// priceKey is a used price (F-6) in one spelling.
+func priceKey(provider, model, tier, kind, unit, per *Value) string {
+	var key strings.Builder
+	for _, part := range []*Value{provider, model, tier, kind, unit, per} {
+		key.Write(part.Raw)
+		key.WriteByte('\n')
+	}
+	return key.String()
+}
