@@ -58,7 +58,7 @@ class Holds:
         self._offered: dict[tuple[str, str], tuple[Tariff, ...]] = {}
 
     def remarks(self, call: Call) -> tuple[Note, ...]:
-        """What is said once of a model that is not listed by its name: the rule that found a price, or that none did."""
+        """What is said once of a model not listed by its name: the rule that found a price, or that none did."""
         key = (call.provider, call.model)
         if key in self._said or self._quota or call.endpoint.kind is not EndpointClass.METERED:
             return ()
