@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from docket.primitives import canonical
 from kit.processes import gone
 from kit.pseudoterminal import PseudoTerminal
+from kit.supervised import PIDS
 
 ROOT = Path(__file__).parents[2]
 AGENTS = ROOT / "tests/process/agents.py"
@@ -90,11 +92,33 @@ class Shell:
 
     terminal: PseudoTerminal
     report: Path
+    whole: bool
+    """Whether the supervisor is the whole ``docket run``, not only the process package."""
 
     def docket(self, *argv: str, grace: float = 5.0) -> str:
         """The command line of a supervised run."""
         command = [sys.executable, "-m", "tests.process.driver", str(self.report), str(grace), *argv]
+        if self.whole:
+            policy = self.report.with_suffix(".toml")
+            policy.write_text(f"[caps]\ngrace_seconds = {grace}\n")
+            runs = self.report.with_suffix(".runs")
+            flags = ["--quiet", "--policy", str(policy), "--docket-dir", str(runs), "--cwd", str(self.report.parent)]
+            says = (
+                PIDS.replace('echo "', 'echo "docket ').replace(" $PPID", " guardian $PPID").replace(" $$", " agent $$")
+            )
+            agent = ["sh", "-c", says + 'exec "$@"', "sh", *argv]
+            command = [sys.executable, "-m", "docket", "run", *flags, "--", *agent]
         return " ".join(map(shlex.quote, command))
+
+    def ending(self) -> tuple[object, object]:
+        """What ended the run and by which signal the agent ended, once docket has ended."""
+        if not self.whole:
+            report = canonical.decode(self.report.read_bytes())
+            assert isinstance(report, dict)
+            return report["ending"] is not None, report["signal"]
+        (receipt,) = self.report.with_suffix(".runs").glob("runs/*/receipt.json")
+        session = json.loads(receipt.read_text())["session"]
+        return session["outcome"] == "interrupted", session["exit"].get("signal")
 
     def start(self, *argv: str, grace: float = 5.0, suffix: str = "") -> tuple[int, int, int]:
         """Type the command line; returns the pids of docket, guardian and agent."""
@@ -114,11 +138,11 @@ class Shell:
         return int(self.terminal.expect(r"status-(\d+)-\r\n")[1])
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+@pytest.fixture(params=["process", pytest.param("docket run", marks=pytest.mark.long)])
+def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
     """A shell at its prompt, in the repository's directory."""
     env = {**os.environ, "PS1": "$ ", "HISTFILE": "", "TERM": "dumb", "INPUTRC": "/dev/null"}
     terminal = PseudoTerminal(["bash", "--norc", "--noprofile", "-i"], env=env, cwd=str(ROOT))
     terminal.send("bind 'set enable-bracketed-paste off' 2>/dev/null; PS2=''\n")
-    yield Shell(terminal, tmp_path / "report")
+    yield Shell(terminal, tmp_path / "report", whole=request.param == "docket run")
     terminal.close()
