@@ -124,7 +124,7 @@ def test_a_run_in_the_background_does_not_steal_the_terminal(shell: Shell) -> No
 
 def test_fg_on_a_running_job_gives_the_agent_the_terminal_when_it_wants_it(shell: Shell) -> None:
     """A shell sends no SIGCONT to a job that runs already: docket is in the foreground without being told."""
-    shell.start(
+    _docket, _guardian, child = shell.start(
         "sh",
         "-c",
         "trap 'read line </dev/tty; echo got $line; exit 3' USR1; echo waiting; while :; do sleep 0.05; done",
@@ -134,7 +134,6 @@ def test_fg_on_a_running_job_gives_the_agent_the_terminal_when_it_wants_it(shell
     shell.prompt()
     shell.terminal.send("fg\n")
     shell.terminal.expect("-m (docket|tests)")
-    child = int(shell.terminal.transcript.rsplit(b"agent ", 1)[1].split()[0])
     os.kill(child, signal.SIGUSR1)
     shell.terminal.send("hello\n")
     shell.terminal.expect("got hello")
