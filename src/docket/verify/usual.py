@@ -67,6 +67,7 @@ def read(line: bytes, seq: int, prev: str, withheld: dict[str, int]) -> tuple[Ob
     kind, ts, elapsed, own = event["type"], event["ts"], event["elapsed_us"], event["hash"]
     if not (
         type(kind) is str
+        and type(event["by"]) is str
         and event["by"] in _ASSERTERS.get(kind, ())
         and type(event["seq"]) is int
         and event["seq"] == seq
