@@ -12,11 +12,13 @@ from docket.errors import LedgerError
 from docket.ledger.chain import Entry
 from docket.ledger.recovery import decide
 from docket.sim.disk import Crash, FaultyDisk, ForgetfulDisk, Operation
+from docket.storage.documents import documents_at
 from docket.storage.durable import SystemDisk
 from docket.storage.paths import LEDGER, RunDirectory
 from docket.storage.reader import read_ledger
 from docket.storage.writer import LedgerWriter
-from kit.runs import KEY, new_run, session_end, session_start, some_events
+from docket.verify.verifier import verify
+from kit.runs import KEY, first_start, new_run, policy_applied, some_events
 
 SEEDS = range(200)
 
@@ -30,7 +32,7 @@ async def run_until_crash(run: RunDirectory, seed: int) -> list[Entry]:
     except LedgerError:
         return acknowledged
     writer.observe(acknowledged.append)
-    facts = [session_start(run.name), *some_events(6, rng), session_end()]
+    facts = [first_start(run.name, KEY), policy_applied(), *some_events(6, rng)]
     try:
         await writer.append_watched(facts[0])
         await writer.checkpoint()
@@ -73,6 +75,8 @@ async def test_a_crash_at_any_call_leaves_every_acknowledged_event(tmp_path: Pat
         decision = decide(read_ledger(RunDirectory.open(run.path), entries.append).scan)
         assert decision.state in ("intact", "torn")
         assert entries[: len(acknowledged)] == acknowledged
+        if entries:
+            assert verify(documents_at(run.path)).verdict.value == "unfinished"
     assert number > 20
     assert len(acknowledged) == 14
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -101,8 +102,26 @@ def test_two_hundred_killed_runs_are_closed_and_continued(
         kill_close_and_continue(installed, upstream, rng)
 
 
+def test_caps_count_what_earlier_sessions_booked(installed: Installed, provider: Callable[..., Provider]) -> None:
+    upstream = provider()
+    once = LOAD.replace("while true; do call & call & call & wait; done", "call")
+    flags = ["--max-calls", "3", *upstream.flags]
+    assert installed.run("run", *flags, "--", "sh", "-c", once).status == 0
+    assert installed.run("run", "--resume", "latest", *flags, "--", "sh", "-c", LOAD).status == 42
+    receipt = installed.receipt()
+    assert (receipt["totals"]["calls"], receipt["session"]["sessions"]) == (3, 2)
+    assert receipt["caps"]["usd"]["booked"] == receipt["caps"]["usd"]["billed"]
+    assert installed.verdict()["verdict"] == "verified"
+    spent = installed.run("run", "--resume", "latest", *flags, "--", "sh", "-c", once)
+    assert spent.status == 2
+    assert "max_model_calls is spent: 3 of 3" in spent.err
+    assert len(upstream.report()["requests"]) == 3
+    assert installed.verdict()["verdict"] == "verified"
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
 def test_a_second_supervisor_on_one_run_is_refused_by_the_name_of_the_first(
-    installed: Installed, provider: Callable[..., Provider]
+    installed: Installed, stopped: bool
 ) -> None:
     process = subprocess.Popen(
         [str(installed.docket), "run", "--quiet", "--", "sh", "-c", "echo up; read line"],
@@ -115,11 +134,14 @@ def test_a_second_supervisor_on_one_run_is_refused_by_the_name_of_the_first(
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
+    if stopped:
+        process.send_signal(signal.SIGSTOP)
     for arguments in (["run", "--resume", "latest", "--", "true"], ["doctor", "--close", "latest"]):
         refused = installed.run(*arguments)
         assert refused.status == 125
         assert f"pid {process.pid}" in refused.err, refused.err
     assert json.loads(installed.run("doctor", "--json").out)["runs"][0]["state"] == "running"
+    process.send_signal(signal.SIGCONT)
     process.communicate("go on\n", timeout=30)
     assert process.returncode == 0
     assert installed.verdict()["verdict"] == "verified"
