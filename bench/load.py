@@ -29,7 +29,7 @@ def main() -> int:
     steps: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="docket-load-") as room, Lab(Path(room)) as lab:
         for workers in WORKERS:
-            run, _, calls = traffic(lab, seconds=given.seconds, workers=workers, rate=None, faults=None, every=0.5)
+            run, _, calls, _ = traffic(lab, seconds=given.seconds, workers=workers, rate=None, faults=None, every=0.5)
             why = doubts(run)
             rate = len(calls) / given.seconds
             command = f"python -m bench.load --seconds {given.seconds:g}"

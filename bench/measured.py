@@ -21,6 +21,9 @@ from docket.chaos.audit import audit
 from docket.chaos.evidence import disagreements
 from docket.chaos.lab import Lab, Run
 
+Call = tuple[float, float]
+"""Begin in seconds of the run, and time in milliseconds."""
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -36,14 +39,19 @@ class Sample:
 
 def traffic(
     lab: Lab, *, seconds: float, workers: int, rate: float | None, faults: str | None, every: float
-) -> tuple[Run, list[Sample], list[tuple[float, float]]]:
-    """Run traffic below docket, and look at docket every so many seconds; the run, the looks, the answered calls."""
+) -> tuple[Run, list[Sample], list[Call], list[Call]]:
+    """Run traffic below docket, and look at docket every so many seconds.
+
+    Gives the run, the looks, the answered calls, and the calls that went past docket meanwhile.
+    """
     out = lab.room("traffic") / "calls.json"
     port = 20_000 + os.getpid() % 20_000
     argv = [sys.executable, "-m", "bench.traffic", "--seconds", str(seconds), "--workers", str(workers)]
     argv += ["--out", str(out)] + ([] if rate is None else ["--rate", str(rate)])
     flags = ["--health-listen", f"127.0.0.1:{port}"]
-    run = lab.run(lab.provider(), faults=faults, seed=1, argv=argv, flags=flags, cwd=Path.cwd())
+    provider = lab.provider()
+    argv += ["--direct", f"{provider.url}/v1/chat/completions"]
+    run = lab.run(provider, faults=faults, seed=1, argv=argv, flags=flags, cwd=Path.cwd())
     run.until_event("model.response")
     samples: list[Sample] = []
     began_us = run.clock.monotonic_us()
@@ -55,7 +63,8 @@ def traffic(
             break
         threading.Event().wait(every)
     run.wait()
-    return run, samples, [tuple(call) for call in json.loads(out.read_text())]
+    seen = json.loads(out.read_text())
+    return run, samples, [tuple(call) for call in seen["calls"]], [tuple(call) for call in seen["beside"]]
 
 
 def _look(pid: int, port: int, seconds: float) -> Sample:

@@ -17,13 +17,18 @@ import aiohttp
 
 BODY = {"model": "gpt-4o-mini", "max_completion_tokens": 64, "messages": [{"role": "user", "content": "hello there"}]}
 
+DIRECT_EVERY = 10
+
 
 class Traffic:
     """What was sent and seen."""
 
-    def __init__(self, seconds: float, rate: float | None) -> None:
+    def __init__(self, seconds: float, rate: float | None, direct: str | None) -> None:
         self.seconds = seconds
         self.rate = rate
+        self.direct = direct
+        self.beside: list[tuple[float, float]] = []
+        """As ``calls``, of calls that went past docket: what the machine and the provider do to a call meanwhile."""
         self.count = {"sent": 0, "ok": 0, "refused": 0, "failed": 0}
         self.calls: list[tuple[float, float]] = []
         """Begin in seconds of the run, and time in milliseconds, of every answered call."""
@@ -40,6 +45,11 @@ class Traffic:
                     await asyncio.sleep(due - now)
                     continue
             await self.call(session, url)
+            if self.direct is not None and self.count["sent"] % DIRECT_EVERY == 0:
+                began = self.elapsed()
+                async with session.post(self.direct, json=BODY) as answer:
+                    await answer.read()
+                self.beside.append((round(began, 3), round(1000 * (self.elapsed() - began), 3)))
 
     async def call(self, session: aiohttp.ClientSession, url: str) -> None:
         self.count["sent"] += 1
@@ -57,9 +67,9 @@ class Traffic:
             self.count["refused" if "docket_policy_denied" in text else "failed"] += 1
 
 
-async def play(seconds: float, workers: int, rate: float | None) -> Traffic:
+async def play(seconds: float, workers: int, rate: float | None, direct: str | None) -> Traffic:
     """Send traffic for so long; what was sent and seen."""
-    traffic = Traffic(seconds, rate)
+    traffic = Traffic(seconds, rate, direct)
     url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
     connector = aiohttp.TCPConnector(limit=0)
     timeout = aiohttp.ClientTimeout(total=None)
@@ -74,10 +84,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, required=True)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--rate", type=float, help="calls per second; as fast as possible if left out")
+    parser.add_argument("--direct", help="also call this URL past docket, once for every ten calls")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    traffic = asyncio.run(play(given.seconds, given.workers, given.rate))
-    given.out.write_text(json.dumps(traffic.calls))
+    traffic = asyncio.run(play(given.seconds, given.workers, given.rate, given.direct))
+    given.out.write_text(json.dumps({"calls": traffic.calls, "beside": traffic.beside}))
     if "DOCKET_CHAOS_COUNT" in os.environ:
         text = json.dumps(traffic.count, separators=(",", ":"), sort_keys=True)
         Path(os.environ["DOCKET_CHAOS_COUNT"]).write_text(text)

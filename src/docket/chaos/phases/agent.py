@@ -64,7 +64,23 @@ def retry_storm(lab: Lab, report: PhaseReport) -> None:
 
 def cache(lab: Lab, report: PhaseReport) -> None:
     """The same two questions again and again cost twice; three questions, where two answers fit, cost each time."""
-    report.skipped = "answering from the cache is not part of this version"
+    for prompts, hits in ((2, CALLS - 2), (3, 0)):
+        provider = lab.provider()
+        run = lab.run(
+            provider,
+            policy="[cache]\nenabled = true\nmax_entries = 2\n",
+            agent={"CALLS": str(CALLS), "PROMPTS": str(prompts)},
+        ).wait()
+        evidence = run.evidence
+        report.check(
+            f"{prompts} questions: hits", "ledger", expected=hits, observed=len(evidence.of("model.cache_hit"))
+        )
+        report.check(f"{prompts} questions: calls that cost", "receipt", expected=CALLS - hits,
+                     observed=evidence.member("totals.calls"))  # fmt: skip
+        report.check(f"{prompts} questions: requests that came in", "process", expected=CALLS - hits,
+                     observed=provider.requests())  # fmt: skip
+        report.check(f"{prompts} questions: hits", "receipt", expected=hits, observed=evidence.member("cache.hits"))
+        always(report, run)
 
 
 def _cost(totals: object) -> object:
