@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -201,8 +202,8 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, 
 
 
 @asynccontextmanager
-async def raw_upstream(handler: Handler) -> AsyncIterator[str]:
-    """An upstream that is one function over a connection; its URL."""
+async def raw_upstream(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """An upstream that is one function over a connection; its URL, which begins with http whatever it speaks."""
     open_writers: set[asyncio.StreamWriter] = set()
     none_open = asyncio.Event()
 
@@ -219,7 +220,7 @@ async def raw_upstream(handler: Handler) -> AsyncIterator[str]:
             if not open_writers:
                 none_open.set()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**22)
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**22, ssl=tls)
     try:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

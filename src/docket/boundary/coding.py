@@ -79,7 +79,7 @@ class _Brotli:
         while True:
             if out:
                 yield out
-            if self._inner.is_finished() or self._inner.can_accept_more_data():
+            if self._inner.is_finished() or (self._inner.can_accept_more_data() and len(out) < STEP):
                 return
             out = self._inner.process(b"", output_buffer_limit=STEP)
 
