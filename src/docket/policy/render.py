@@ -45,9 +45,8 @@ def toml_line(name: str, value: object) -> str:
 
 def _table(name: str, table: Any, cls: type) -> str:
     lines = [_comment(summary(cls)) + f"[{name}]\n"]
-    for key in keys_of(cls):
-        lines.append(_comment(key.comment) + _line(key, getattr(table, key.name)))
-    return "".join(lines)
+    lines += [_comment(key.comment) + _line(key, getattr(table, key.name)) for key in keys_of(cls)]
+    return "\n".join(lines)
 
 
 def _line(key: Key, value: object) -> str:
