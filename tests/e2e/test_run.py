@@ -98,3 +98,12 @@ def test_two_runs_in_one_directory_have_each_their_own_record(installed: Install
     assert os.readlink(installed.latest) != first
     assert len(installed.run("ls", "--json").out.split('"docket"')) == 3
     assert (installed.directory / ".docket/.gitignore").read_text() == "*\n"
+
+
+def test_the_demo_stops_its_agent_verifies_and_shows_a_changed_ledger_fail(installed: Installed) -> None:
+    done = installed.run("demo", "--tamper")
+    assert done.status == 0, done.out + done.err
+    statuses = [line for line in done.out.splitlines() if line.startswith("(exit status")]
+    assert statuses == ["(exit status 42)", "(exit status 0)", "(exit status 0)", "(exit status 1)"]
+    assert "failed: ledger.hash: event" in done.out
+    assert installed.verdict()["verdict"] == "verified"
