@@ -256,6 +256,47 @@ def test_calls_under_way_when_the_boundary_closes_get_their_end() -> None:
     run(play())
 
 
+def test_answers_under_way_can_be_cut_and_are_recorded_as_truncated() -> None:
+    async def play() -> None:
+        provider = ScriptedProvider(Script((Step(text="a b c d e f", pace_ms=300, times=0),)))
+        url = await provider.start()
+        async with stage(url) as on:
+            reader, writer = await on.connect()
+            head = f"POST /r/{on.boundary.token}/up/v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+            writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(STREAM) + STREAM)
+            await reader.readuntil(b"data: ")
+            on.boundary.cut_streams()
+            assert not (await reader.read()).endswith(b"0\r\n\r\n")
+            (end,) = on.record.ends()
+            assert (end.reason, end.private["detail"]) == ("truncated", "cut by docket: a cap was reached")
+            writer.close()
+        await provider.close()
+
+    run(play())
+
+
+def test_asserted_events_have_a_pace() -> None:
+    async def play() -> None:
+        async with stage("http://127.0.0.1:9") as on:
+            reader, writer = await on.connect()
+            body = b'{"type": "note"}'
+            head = f"POST /r/{on.boundary.token}/docket/events HTTP/1.1\r\nHost: x\r\n".encode()
+            one = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+            writer.write(one * 260)
+            statuses = []
+            for _ in range(260):
+                answer = await reader.readuntil(b"\r\n\r\n")
+                length = int(answer.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+                await reader.readexactly(length)
+                statuses.append(int(answer.split(b" ")[1]))
+            assert statuses[:200] == [200] * 200
+            assert 429 in statuses
+            assert len(on.record.of(Note)) == statuses.count(200)
+            writer.close()
+
+    run(play())
+
+
 def test_connect_to_the_boundary_itself_leads_back_to_it() -> None:
     async def play() -> None:
         provider = ScriptedProvider()

@@ -134,33 +134,49 @@ class Request(NamedTuple):
 class Leaving:
     """A block that ends with ClientGoneError when the agent leaves; a cancellation for another reason stays one."""
 
-    __slots__ = ("_client", "_fired", "_task")
+    __slots__ = ("_among", "_client", "_fired", "_task")
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, among: set[Leaving]) -> None:
+        """``among`` holds every such block while it runs."""
         self._client = client
+        self._among = among
         self._fired = False
 
     def __enter__(self) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._task = task
-        self._client.on_gone(self._fire)
+        self._among.add(self)
+        self._client.on_gone(self.leave)
 
-    def _fire(self) -> None:
+    def leave(self) -> None:
+        """End the block, as when the agent leaves."""
         self._fired = True
         self._task.cancel()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _trace: object) -> None:
         self._client.on_gone(None)
+        self._among.discard(self)
         if self._fired and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise ClientGoneError("the agent left while its call was under way") from error
 
 
-async def carry(upstream: Upstream, outgoing: Outgoing, client: Client, tee: Tee, clock: Clock, since: int) -> Carried:
-    """Forward one request and pass its answer on, up to its withheld end. Expected failures are values."""
+async def carry(
+    upstream: Upstream,
+    outgoing: Outgoing,
+    client: Client,
+    tee: Tee,
+    clock: Clock,
+    since: int,
+    among: set[Leaving] | None = None,
+) -> Carried:
+    """Forward one request and pass its answer on, up to its withheld end. Expected failures are values.
+
+    Whoever calls ``leave`` on what then stands in ``among`` ends it as if the agent had left.
+    """
     carried = Carried()
     try:
-        with Leaving(client):
+        with Leaving(client, set() if among is None else among):
             await _pass(upstream, outgoing, client, tee, carried, clock, since)
     except (ClientGoneError, WireError):
         carried.reason = "client-gone"
@@ -273,6 +289,14 @@ class Exchange:
         self._docket = docket
         self._on_breach = on_breach
         self._blobs = blobs
+        self._under_way: set[Leaving] = set()
+        self._cut: str | None = None
+
+    def cut(self, why: str) -> None:
+        """Cut every answer under way, from now on for ever: each call is recorded as truncated for this reason."""
+        self._cut = why
+        for block in tuple(self._under_way):
+            block.leave()
 
     async def handle(self, request: Request, client: Client, tee: Tee) -> Handled | None:
         """Carry one call; gives what became of it, or None where it was refused.
@@ -287,7 +311,9 @@ class Exchange:
         carried, body, lost = Carried(reason="client-gone"), None, None
         try:
             await self._record(*admitted.events, _requested(request, admitted))
-            carried = await carry(self._upstream, request.outgoing, client, tee, self._clock, since)
+            carried = await carry(self._upstream, request.outgoing, client, tee, self._clock, since, self._under_way)
+            if carried.reason == "client-gone" and self._cut is not None:
+                carried.reason, carried.detail = "truncated", self._cut
             if self._blobs is not None and tee.kept:
                 body = await keep(self._blobs, tee.kept, tee.size)
         except EventLostError as error:
@@ -308,7 +334,7 @@ class Exchange:
         return Handled(admitted.call, ended, settlement)
 
     async def _admit(self, call: Call, client: Client) -> Admitted | Refused:
-        with Leaving(client):
+        with Leaving(client, set()):
             return await self._admission.admit(call)
 
     async def deny(self, call: Call, refused: Refused, client: Client) -> None:

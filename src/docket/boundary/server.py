@@ -90,7 +90,7 @@ class Boundary:
         proxy = ProxyRule(self._settings.environment)
         self._upstreams = Upstreams(tasks, proxy, self._settings.limits, self._settings.tls)
         upstream = self._around(self._upstreams, self._recorder) if self._around else self._upstreams
-        exchange = Exchange(
+        self._exchange = exchange = Exchange(
             admission=self._admission,
             recorder=self._recorder,
             upstream=upstream,
@@ -131,6 +131,10 @@ class Boundary:
     def end_run(self) -> None:
         """Refuse every request to an upstream from now on, finally, with the code ``run_ended``."""
         self._forwarder.ended = True
+
+    def cut_streams(self) -> None:
+        """Cut every answer under way: the operator asked for that at a breach (``[caps] cut_streams``)."""
+        self._exchange.cut("cut by docket: a cap was reached")
 
     async def drain(self, seconds: float) -> None:
         """Take no new request, and wait so long for those under way."""
@@ -283,14 +287,14 @@ class Boundary:
             await client.refuse(self._denials.bad(404, "unknown_endpoint", message))
 
     async def _assert_event(self, body: RequestBody, client: HttpClient) -> None:
-        refused = self._pace.take()
-        if refused is not None:
-            await client.refuse(self._denials.bad(429, refused.code, refused.message))
-            return
         try:
             event = await read_event(body)
         except UsageError as error:
             await client.refuse(self._denials.bad(400, "bad_event", str(error)))
+            return
+        refused = self._pace.take()
+        if refused is not None:
+            await client.refuse(self._denials.bad(429, refused.code, refused.message))
             return
         await self._recorder.submit(event)
         await client.refuse(_json(200, {"recorded": True}))

@@ -346,8 +346,11 @@ class _Run:
 
     def _breached(self, event: CapExceeded) -> None:
         """A cap was reached, and the answer that reached it was delivered."""
-        kill = self._request.policy.caps.on_breach == "kill"
+        caps = self._request.policy.caps
+        kill = caps.on_breach == "kill"
         self._announcer.breached(event, kill=kill)
+        if caps.cut_streams:
+            self._parts.boundary.cut_streams()
         if kill:
             self._stop_agent(Stop.CAP, event.cap)
 
