@@ -52,11 +52,17 @@ def answer_of(document: Any) -> Answer:
 PYTHON = Verifier("python", (sys.executable, "-m", "docket", "verify"))
 
 
+def _tool(name: str) -> str | None:
+    """The program ``name``, from this environment or from the machine."""
+    here = str(Path(sys.executable).parent)
+    return shutil.which(name, path=os.pathsep.join((here, os.environ.get("PATH", ""))))
+
+
 @cache
 def javascript() -> Verifier | None:
     """The ES module under Node, where both are there."""
     module = ROOT / "verify-js" / "verify.mjs"
-    node = shutil.which("node")
+    node = _tool("node")
     return Verifier("js", (node, str(module))) if node and module.exists() else None
 
 
@@ -64,7 +70,7 @@ def javascript() -> Verifier | None:
 def go() -> Verifier | None:
     """The Go program, built once, where it and Go are there."""
     source = ROOT / "verify-go"
-    compiler = shutil.which("go")
+    compiler = _tool("go")
     if not compiler or not (source / "go.mod").exists():
         return None
     binary = ROOT / ".build" / "verify-go"

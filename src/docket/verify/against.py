@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from docket.verify import figures
+from docket.verify import decimals, figures
 from docket.verify.case import Case
 from docket.verify.form import encode
 from docket.verify.report import Violation
@@ -68,7 +68,10 @@ def activity(case: Case) -> str:
             raise Violation(
                 f"receipt.{path} is {encode(found).decode()} where the ledger gives {encode(expected).decode()}"
             )
-    hits = walk.figures.types["model.cache_hit"]
-    if receipt.get("cache", {"hits": 0})["hits"] != hits:
+    hits, cache = walk.figures.types["model.cache_hit"], receipt.get("cache", {"hits": 0})
+    if cache["hits"] != hits:
         raise Violation(f"receipt.cache.hits: the ledger has {hits}")
+    saved = decimals.spell(walk.figures.saved)
+    if cache.get("saved_usd", saved) != saved:
+        raise Violation(f"receipt.cache.saved_usd: the ledger gives {saved}")
     return "the ledger gives every count"

@@ -72,7 +72,7 @@ DATA: dict[str, Shape] = {
     "model.response": _end,
     "model.error": _end,
     "model.denied": reads({"code": shapes.name, "count": shapes.positive}),
-    "model.cache_hit": reads({"call": shapes.positive}),
+    "model.cache_hit": reads({"call": shapes.positive}, {"saved_usd": shapes.amount}),
     "cap.exceeded": reads({"cap": shapes.text, "limit": shapes.text, "observed": shapes.text}),
     "fs.change": reads({"change": shapes.name}),
     "proc.orphan": reads({"pid": shapes.positive, "ended": shapes.text}),

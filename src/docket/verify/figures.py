@@ -150,6 +150,8 @@ class Figures:
         self.types: Counter[str] = Counter()
         self.codes, self.classes, self.changes = Tally(), Tally(), Tally()
         self.unauthorized = 0
+        self.saved = 0
+        """By cache hits, in 1e-12 USD."""
         self.survivors: list[int] = []
         self.breach: Object | None = None
         self.elapsed_us = 0
@@ -252,12 +254,16 @@ class Figures:
         if self.breach is None:
             self.breach = {name: data[name] for name in ("cap", "limit", "observed")} | {"seq": event["seq"]}
 
+    def _cache_hit(self, event: Object, data: Object) -> None:
+        self.saved += decimals.amount(data.get("saved_usd", "0"))
+
     def _start(self, event: Object, data: Object) -> None:
         self.breach = None
 
 
 _OTHERS = {
     "model.denied": Figures._denied,
+    "model.cache_hit": Figures._cache_hit,
     "x-docket.forwarded": Figures._forwarded,
     "x-docket.unauthorized": Figures._unauthorized,
     "proc.orphan": Figures._orphan,

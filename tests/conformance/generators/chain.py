@@ -251,6 +251,7 @@ for _phrase4, _kind4, _data4 in (
     ("denial-code-too-long", "model.denied", {"code": "x" * 65, "count": 1}),
     ("denial-code-beyond-ascii", "model.denied", {"code": "é", "count": 1}),
     ("gap-without-types", "x-docket.ledger-gap", {"lost": {"count": 1}}),
+    ("cache-hit-saving-negative", "model.cache_hit", {"call": 1, "saved_usd": "-1"}),
     ("orphan-without-pid", "proc.orphan", {"ended": "killed"}),
     ("forwarded-without-class", "x-docket.forwarded", {"endpoint": "/v1/models"}),
     (

@@ -485,6 +485,85 @@ resigned(
 )
 
 
+resigned(
+    "resigned-breach-with-another-member",
+    "against.activity",
+    "A member inside a value that is compared whole.",
+    put("session.breach.note", "x"),
+    "B-5",
+    bare=False,
+    run=lambda: _breached(),
+)
+resigned(
+    "resigned-latency-with-another-member",
+    "against.latency",
+    "A member inside a value that is compared whole.",
+    put("latency.total.mean", 1),
+    "B-5 F-4",
+    bare=False,
+)
+resigned(
+    "resigned-cache-saving",
+    "against.activity",
+    "A saving that the cache hits do not give.",
+    put("cache.saved_usd", "0.1"),
+    "B-5 F-5",
+    bare=False,
+    run=lambda: _cached(),
+)
+
+
+def _breached() -> Recording:
+    run = opened()
+    run.add("cap.exceeded", {"cap": "max_usd", "limit": "0.001", "observed": "0.0033"})
+    run.outcome = "breached"
+    run.end()
+    return run
+
+
+def _cached() -> Recording:
+    run = Cached()
+    run.start()
+    run.note()
+    run.call()
+    run.add("model.cache_hit", {"call": 2, "origin": 1, "saved_usd": "0.0033"}, by="boundary")
+    run.add("model.cache_hit", {"call": 3, "origin": 1}, by="boundary")
+    run.end()
+    return run
+
+
+class Cached(Recording):
+    """A run with a response cache."""
+
+    def run(self, **changes: Any) -> Any:
+        return super().run(**({"cache": {"policy": {"max": 1}, "saved_usd": "0.0033"}} | changes))
+
+
+@vector(
+    "receipt",
+    "accept-members-beside-figures",
+    "verified",
+    rules="B-5 R-1",
+    comment="Unknown members beside the figures that are compared.",
+)
+def _() -> Files:
+    def change(receipt: Any) -> None:
+        for path in (
+            "latency.mean",
+            "session.mood",
+            "files.links",
+            "network.proxied",
+            "tools.failed",
+            "resilience.retries",
+            "resilience.breaker.flapping",
+            "enforcement.note",
+            "cache.misses",
+        ):
+            put(path, 7)(receipt)
+
+    return _cached().files(edit=change)
+
+
 def _policy(receipt: Any) -> None:
     document = {"name": "generous", "caps": {"max_usd": "5000"}}
     receipt["policy"] = {"document": document, "digest": build.document_digest(document)}
