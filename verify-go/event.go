@@ -43,7 +43,7 @@ var (
 		"model.response":        endFields,
 		"model.error":           endFields,
 		"model.denied":          {need("code", isName), need("count", isCount)},
-		"model.cache_hit":       {need("call", isCount)},
+		"model.cache_hit":       {need("call", isCount), maybe("saved_usd", isAmount)},
 		"cap.exceeded":          {need("cap", isString), need("limit", isString), need("observed", isString)},
 		"fs.change":             {need("change", isName)},
 		"proc.orphan":           {need("pid", isCount), need("ended", isString)},

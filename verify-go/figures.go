@@ -209,12 +209,13 @@ type Figures struct {
 	toolCalls, toolResults, cacheHits               int64
 	breakerOpen, breakerHalfOpen, breakerClosed     int64
 	changes, forwarded, deniedBy                    Counts
+	saved                                           *big.Int // by cache hits, in 1e-12 USD
 }
 
 func newFigures(used func(key string)) *Figures {
 	return &Figures{
 		Bills: newBills(used), total: Samples{by: map[int64]int64{}}, firstByte: Samples{by: map[int64]int64{}},
-		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{},
+		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{}, saved: new(big.Int),
 	}
 }
 
@@ -245,6 +246,9 @@ func (f *Figures) add(e *Event, row *Row) error {
 		}
 	case "model.cache_hit":
 		f.cacheHits++
+		if saved := e.Data.Get("saved_usd"); saved != nil {
+			f.saved.Add(f.saved, amount(saved, pico))
+		}
 	case "cap.exceeded":
 		if f.breach == "" {
 			f.breach = fmt.Sprintf(`{"cap":%s,"limit":%s,"observed":%s,"seq":%d}`,
@@ -401,6 +405,9 @@ func (f *Figures) wrongActivity(r *Value) string {
 	drill := "false"
 	if f.faults > 0 {
 		drill = "true"
+	}
+	if saved := r.At("cache", "saved_usd"); saved != nil && saved.Text() != spell(f.saved) {
+		return "cache.saved_usd"
 	}
 	if (r.At("session", "breach") == nil) != (f.breach == "") {
 		return "session.breach"

@@ -50,9 +50,10 @@ def totals(case: Case) -> str:
 
 def latency(case: Case) -> str:
     receipt, walk = case.need_receipt(), case.need_walk()
-    wrong = figures.difference(receipt["latency"], walk.figures.latency(), "receipt.latency")
-    if wrong:
-        raise Violation(wrong)
+    for name, expected in walk.figures.latency().items():
+        wrong = figures.difference(receipt["latency"][name], expected, f"receipt.latency.{name}")
+        if wrong:
+            raise Violation(wrong)
     return "the ledger gives the latency"
 
 
@@ -68,6 +69,12 @@ def activity(case: Case) -> str:
             raise Violation(
                 f"receipt.{path} is {encode(found).decode()} where the ledger gives {encode(expected).decode()}"
             )
+    breach, expected = receipt["session"].get("breach"), walk.figures.breach
+    if (breach is None) != (expected is None):
+        raise Violation("receipt.session.breach: the ledger has " + ("none" if expected is None else "one"))
+    wrong = figures.difference(breach or {}, expected or {}, "receipt.session.breach")
+    if wrong:
+        raise Violation(wrong)
     hits, cache = walk.figures.types["model.cache_hit"], receipt.get("cache", {"hits": 0})
     if cache["hits"] != hits:
         raise Violation(f"receipt.cache.hits: the ledger has {hits}")

@@ -204,7 +204,6 @@ class Figures:
             "session.orphans": types["proc.orphan"],
             "session.survivors": self.survivors,
             "session.drill": types["x-docket.fault-injected"] > 0,
-            "session.breach": self.breach,
             "files.changes": self.changes.counts,
             "files.snapshots": types["fs.snapshot"],
             "network.allowed": types["net.allowed"],
@@ -225,7 +224,7 @@ class Figures:
 
     def latency(self) -> Object:
         """What ``latency`` must be."""
-        return {"unit": "us", "total": self.total.document(), "first_byte": self.first_byte.document()}
+        return {"total": self.total.document(), "first_byte": self.first_byte.document()}
 
     def _denied(self, event: Object, data: Object) -> None:
         self.denied += data["count"]

@@ -486,23 +486,6 @@ resigned(
 
 
 resigned(
-    "resigned-breach-with-another-member",
-    "against.activity",
-    "A member inside a value that is compared whole.",
-    put("session.breach.note", "x"),
-    "B-5",
-    bare=False,
-    run=lambda: _breached(),
-)
-resigned(
-    "resigned-latency-with-another-member",
-    "against.latency",
-    "A member inside a value that is compared whole.",
-    put("latency.total.mean", 1),
-    "B-5 F-4",
-    bare=False,
-)
-resigned(
     "resigned-cache-saving",
     "against.activity",
     "A saving that the cache hits do not give.",
@@ -513,14 +496,6 @@ resigned(
 )
 
 
-def _breached() -> Recording:
-    run = opened()
-    run.add("cap.exceeded", {"cap": "max_usd", "limit": "0.001", "observed": "0.0033"})
-    run.outcome = "breached"
-    run.end()
-    return run
-
-
 def _cached() -> Recording:
     run = Cached()
     run.start()
@@ -528,6 +503,8 @@ def _cached() -> Recording:
     run.call()
     run.add("model.cache_hit", {"call": 2, "origin": 1, "saved_usd": "0.0033"}, by="boundary")
     run.add("model.cache_hit", {"call": 3, "origin": 1}, by="boundary")
+    run.add("cap.exceeded", {"cap": "max_usd", "limit": "0.001", "observed": "0.0033"})
+    run.outcome = "breached"
     run.end()
     return run
 
@@ -558,6 +535,8 @@ def _() -> Files:
             "resilience.breaker.flapping",
             "enforcement.note",
             "cache.misses",
+            "session.breach.note",
+            "latency.total.mean",
         ):
             put(path, 7)(receipt)
 
