@@ -7,6 +7,10 @@ import inspect
 import signal
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("docket", deadline=None)  # the machine is shared: how long one example takes says nothing
+settings.load_profile("docket")
 
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(_number) is signal.SIG_IGN:  # as a shell leaves them to what it starts in the background

@@ -182,3 +182,22 @@ def test_each_system_call_of_a_run_failing_once_is_disclosed_exactly(
     while injection.check(call, errno, when):
         when += 1
     assert when > 1
+
+
+@pytest.mark.parametrize(
+    ("attack", "found"),
+    [
+        ("rm .docket/latest/ledger.jsonl", "ledger.jsonl removed"),
+        ("cp .docket/latest/ledger.jsonl x; mv x .docket/latest/ledger.jsonl", "ledger.jsonl replaced"),
+        ("echo '{}' >> .docket/latest/ledger.jsonl", "ledger.jsonl resized"),
+        ("rm .docket/latest/checkpoints", "checkpoints removed"),
+    ],
+)
+def test_an_agent_that_tampers_with_its_own_record_is_found_out_and_undone(
+    installed: Installed, attack: str, found: str
+) -> None:
+    done = installed.run("run", "--", "sh", "-c", attack)
+    assert done.status == 0, done.err
+    assert not installed.receipt()["ops"]["evidence"]["intact"]
+    assert [event["data"]["reason"] for event in installed.events("policy.violation")] == [found]
+    assert installed.verdict()["verdict"] == "incomplete"

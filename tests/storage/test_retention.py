@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from docket.storage.lock import Lock
@@ -25,6 +25,7 @@ def run_of_age(root: Path, days: int) -> Path:
     return run.path
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 9), max_size=6), st.none() | st.integers(0, 9), st.none() | st.integers(0, 7))
 def test_exactly_what_no_rule_keeps_is_removable(
     tmp_path_factory: pytest.TempPathFactory, ages: list[int], keep_days: int | None, keep_last: int | None

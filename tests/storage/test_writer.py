@@ -22,7 +22,7 @@ from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
 from docket.storage.reader import read_ledger
 from docket.storage.record import CHECKPOINT_EVENTS
 from docket.storage.writer import LedgerWriter
-from kit.runs import KEY, new_run, request, session_end, session_start, some_events, write_run
+from kit.runs import KEY, new_run, request, response, session_end, session_start, some_events, write_run
 
 
 def on(kind: str, number: int, outcome: Fail | Short | Crash, name: str = LEDGER) -> Plan:
@@ -391,3 +391,47 @@ async def test_files_are_private_and_hold_what_was_synced(tmp_path: Path) -> Non
     }
     assert run.path.stat().st_mode & 0o777 == 0o700
     assert read_ledger(run).scan.digest.digest() == hashlib.sha256((run.path / LEDGER).read_bytes()).digest()
+
+
+@pytest.mark.parametrize("tamper", [replace_file, Path.unlink, append_garbage], ids=["replaced", "removed", "appended"])
+@pytest.mark.parametrize("name", [LEDGER, CHECKPOINTS])
+async def test_what_can_be_undone_is_undone_and_the_run_goes_on(
+    tmp_path: Path, tamper: Callable[[Path], None], name: str
+) -> None:
+    run = new_run(tmp_path)
+    writer = create(run)
+    entries: list[Entry] = []
+    writer.observe(entries.append)
+    await writer.append(session_start(run.name))
+    await writer.checkpoint()
+    tampered = (run.path / name).read_bytes()
+    tamper(run.path / name)
+    await writer.append(request(1))
+    await writer.checkpoint()
+    await writer.append(response(1))
+    position = await writer.checkpoint()
+    assert len(await writer.compare()) == 1
+    await writer.close()
+    assert entries_of(run) == entries
+    assert read_ledger(run).notes.last.decode() == position.note
+    foreign = list(run.path.glob("*.foreign.*"))
+    assert [path.read_bytes() for path in foreign] == ([tampered] if tamper is replace_file else [])
+    assert not list(run.path.glob(".*"))
+
+
+async def test_a_disk_that_refuses_leaves_the_true_file_with_its_descriptor(tmp_path: Path) -> None:
+    full = False
+    run = new_run(
+        tmp_path, FaultyDisk(SystemDisk(), lambda op: Fail(errno.ENOSPC) if full and op.kind == "create" else None)
+    )
+    writer = create(run)
+    await writer.append(session_start(run.name))
+    await writer.checkpoint()
+    full = True
+    (run.path / LEDGER).unlink()
+    assert await writer.compare() == (f"{LEDGER} removed",)
+    full = False
+    await writer.append(request(1))
+    await writer.compare()
+    await writer.close()
+    assert len(entries_of(run)) == 3

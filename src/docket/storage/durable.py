@@ -8,13 +8,18 @@ so that nothing can be redirected by a link that appears later.
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 from dataclasses import dataclass
 from typing import Protocol
 
+from docket.host import host
+
 CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR
 READ = os.O_RDONLY
 WRITE = os.O_RDWR
+F_FULLFSYNC = 51
+"""fcntl of macOS that empties the drive's cache, which fsync there does not (fcntl(2))."""
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
@@ -91,7 +96,10 @@ class SystemDisk:
         return os.pwrite(fd, data, offset)
 
     def sync(self, fd: int) -> None:
-        os.fdatasync(fd)
+        if host().full_sync:
+            fcntl.fcntl(fd, F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
 
     def sync_directory(self, directory: int) -> None:
         os.fsync(directory)
@@ -165,6 +173,11 @@ def read_all(disk: Disk, fd: int) -> bytes:
 def temporary_name(name: str) -> str:
     """A name in the same directory that ``doctor`` knows to be stale once no process holds the run."""
     return f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+
+
+def foreign_name(name: str) -> str:
+    """A name beside ``name`` for a file that another hand put in its place: evidence, never removed."""
+    return f"{name}.foreign.{os.urandom(4).hex()}"
 
 
 def _write_temporary(disk: Disk, name: str, data: bytes, directory: int) -> str:

@@ -2,15 +2,16 @@
 
 Invariant: ``size`` bytes of the file are durable and are exactly what was appended. After a failed write the file is
 cut back to them; after a failed sync it is never written again, since the kernel may have dropped the pages and a
-second sync would lie.
+second sync would lie. What another hand does to the file is noticed, and undone where that is possible.
 """
 
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 
 from docket.errors import LedgerWriteError
-from docket.storage.durable import READ_BYTES, WRITE, create, write_all
+from docket.storage.durable import CREATE, READ_BYTES, WRITE, create, foreign_name, temporary_name, write_all
 from docket.storage.paths import RunDirectory
 
 
@@ -33,6 +34,7 @@ class LedgerFile:
         self.failed = False
         """Whether a sync failed."""
         self._digest = digest
+        self._resized = False  # by another hand, and seen before a write hid it
 
     @classmethod
     def create(cls, run: RunDirectory, name: str) -> LedgerFile:
@@ -69,6 +71,11 @@ class LedgerFile:
         if self.failed:
             raise SyncFailedError(f"{self._where} is not written any more: an earlier sync of it failed")
         try:
+            found = self._disk.fstat(self._fd).size
+            if found != self.size:
+                self._resized = True
+            if found > self.size:
+                self._disk.truncate(self._fd, self.size)
             write_all(self._disk, self._fd, data, self.size)
         except OSError as error:
             self.cut_back()
@@ -92,9 +99,22 @@ class LedgerFile:
             return "replaced"
         if held.links != 1:
             return "linked"
-        if held.size != self.size and not self.failed:
+        if (held.size != self.size or self._resized) and not self.failed:
             return "resized"
         return None
+
+    def restore(self, difference: str) -> None:
+        """Undo what another hand did, as far as the open descriptor allows; a change in place cannot be undone.
+
+        A removed or replaced file is put back from the descriptor, and what stood in its place is kept under another
+        name; bytes behind ours are cut off. Where the disk refuses, the descriptor goes on holding the true file.
+        """
+        self._resized = False
+        with suppress(OSError):
+            if difference in ("removed", "replaced"):
+                self._put_back()
+            elif difference == "resized" and self._disk.fstat(self._fd).size > self.size:
+                self._disk.truncate(self._fd, self.size)
 
     def content_difference(self) -> str | None:
         """As ``difference``, and whether the bytes are those that were written: reads the whole file."""
@@ -109,6 +129,21 @@ class LedgerFile:
 
     def close(self) -> None:
         self._disk.close(self._fd)
+
+    def _put_back(self) -> None:
+        temporary, directory = temporary_name(self.name), self._run.fd
+        fd = self._disk.open(temporary, CREATE, directory)
+        offset = 0
+        while offset < self.size and (part := self._disk.read(self._fd, READ_BYTES, offset)):
+            write_all(self._disk, fd, part[: self.size - offset], offset)
+            offset += len(part)
+        self._disk.sync(fd)
+        with suppress(FileNotFoundError):
+            self._disk.rename(self.name, foreign_name(self.name), directory)
+        self._disk.rename(temporary, self.name, directory)
+        self._disk.sync_directory(directory)
+        self._disk.close(self._fd)
+        self._fd = fd
 
     @property
     def _where(self) -> str:
