@@ -1,6 +1,7 @@
 """The ledger as the rest of a run sees it: submit events, and learn at once when the record breaks.
 
-Invariant: the first failure to make an event durable is reported exactly once, whoever submitted it.
+Invariant: the first failure to make an event durable is reported exactly once, whoever submitted it; so is the first
+event that was lost where the run goes on.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ from docket.storage.writer import LedgerWriter
 class RunRecorder:
     """Hands events to the writer."""
 
-    def __init__(self, writer: LedgerWriter, on_broken: Callable[[LedgerError], None]) -> None:
+    def __init__(
+        self, writer: LedgerWriter, on_broken: Callable[[LedgerError], None], on_lost: Callable[[], None]
+    ) -> None:
         self._writer = writer
         self._on_broken = on_broken
+        self._on_lost = on_lost
+        self._lost = False
         self.broken: LedgerError | None = None
         """Why the ledger takes nothing more."""
 
@@ -49,6 +54,9 @@ class RunRecorder:
         error = future.exception()
         if isinstance(error, LedgerError) and not isinstance(error, EventLostError):
             self._broke(error)
+        elif (error is not None or future.result() is None) and not self._lost:
+            self._lost = True
+            self._on_lost()
 
     def _broke(self, error: LedgerError) -> None:
         if self.broken is None:

@@ -159,7 +159,7 @@ class _Run:
         )
 
     async def _recorded(self, directory: RunDirectory, writer: LedgerWriter) -> int:
-        self._recorder = RunRecorder(writer, self._evidence_broke)
+        self._recorder = RunRecorder(writer, self._evidence_broke, self._evidence_lost)
         self._parts = Assembly(
             self._preparation,
             docket=self._number,
@@ -340,6 +340,11 @@ class _Run:
     def _evidence_broke(self, error: LedgerError) -> None:
         self._stop_agent(Stop.EVIDENCE, str(error))
 
+    def _evidence_lost(self) -> None:
+        mode = self._request.policy.resilience.write_failure
+        consequence = "no model call is forwarded meanwhile" if mode == "refuse" else "the run goes on without it"
+        self._announcer.problem(f"an event could not be written to the ledger; {consequence}")
+
     def _fault(self, error: Exception) -> None:
         if not isinstance(error, LedgerError):
             self._stop_agent(Stop.INTERNAL, f"fault of docket itself: {type(error).__name__}")
@@ -396,9 +401,14 @@ class _Run:
         run = self._receipt(ending)
         position = await seal(directory, writer, self._totals, run, self._keys, self._past.starts, os.urandom)
         self._enter(Phase.SEALED)
-        totals = self._totals.to_json(whole=run.evidence.whole)
+        evidence = position.evidence
+        totals = self._totals.to_json(whole=evidence.whole)
         self._announcer.root(self._number, position.root)
         self._announcer.remark(f"{run.outcome}, {figures(totals)}; receipt: {directory.path / RECEIPT}")
+        if not evidence.whole:
+            self._announcer.problem(
+                f"the record is not whole: {evidence.unwritten_events} events are not in the ledger"
+            )
         text = summary(
             self._number, cast("str | None", self._identity().get("label")), run.outcome, totals, position.root
         )

@@ -95,7 +95,7 @@ async def seal(
     position = await writer.checkpoint()
     if end is None or not position.covered:  # the end, or what vouches for it, is not durable: bind what is
         end, evidence = None, replace(position.evidence, ledger_complete=False, intact=not differences)
-        position, run = before, replace(run, evidence=evidence)
+        position, run = replace(before, evidence=evidence), replace(run, evidence=evidence)
         totals.activity.elapsed_us = before.elapsed_us
     anchor = Anchor(
         size=position.size,
