@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -28,19 +30,25 @@ type Value struct {
 
 var errCanonical = errors.New("not in canonical form")
 
+// parser builds Values in memory of its own, which the next document that it reads takes over.
 type parser struct {
-	data  []byte
-	at    int
-	names []string
-	items []Value
+	data     []byte
+	at       int
+	names    []string // of the objects under way
+	items    []Value
+	ownNames []string // of finished ones
+	ownItems []Value
 }
 
 // parse reads one canonical document without its line feed (C-2 to C-6).
-func parse(data []byte) (Value, error) {
+func parse(data []byte) (Value, error) { return new(parser).parse(data) }
+
+func (p *parser) parse(data []byte) (Value, error) {
 	if !utf8.Valid(data) {
 		return Value{}, errors.New("not UTF-8")
 	}
-	p := parser{data: data}
+	p.data, p.at = data, 0
+	p.names, p.items, p.ownNames, p.ownItems = p.names[:0], p.items[:0], p.ownNames[:0], p.ownItems[:0]
 	value, err := p.value(1)
 	if err != nil {
 		return Value{}, err
@@ -51,9 +59,9 @@ func parse(data []byte) (Value, error) {
 	return value, nil
 }
 
-// parseDocument is parse for a document, which is an object whose private members are whole (C-1, S-1).
-func parseDocument(data []byte) (Value, error) {
-	value, err := parse(data)
+// document is parse for a document, which is an object whose private members are whole (C-1, S-1).
+func (p *parser) document(data []byte) (Value, error) {
+	value, err := p.parse(data)
 	if err != nil {
 		return value, err
 	}
@@ -89,7 +97,7 @@ func (p *parser) value(depth int) (Value, error) {
 		return p.integer()
 	}
 	for _, word := range [...]string{"true", "false", "null"} {
-		if bytes.HasPrefix(p.data[p.at:], []byte(word)) {
+		if rest := p.data[p.at:]; len(rest) >= len(word) && string(rest[:len(word)]) == word {
 			p.at += len(word)
 			return Value{Kind: word[0], Raw: p.data[start:p.at]}, nil
 		}
@@ -150,7 +158,7 @@ func (p *parser) escape() error {
 	if len(rest) < 2 {
 		return errCanonical
 	}
-	if bytes.IndexByte([]byte(`"\bfnrt`), rest[1]) >= 0 {
+	if strings.IndexByte(`"\bfnrt`, rest[1]) >= 0 {
 		p.at += 2
 		return nil
 	}
@@ -161,7 +169,7 @@ func (p *parser) escape() error {
 	if high != '0' && high != '1' || !(low >= '0' && low <= '9' || low >= 'a' && low <= 'f') {
 		return errCanonical
 	}
-	if high == '0' && bytes.IndexByte([]byte("89acd"), low) >= 0 { // these have a short escape
+	if high == '0' && strings.IndexByte("89acd", low) >= 0 { // these have a short escape
 		return errCanonical
 	}
 	p.at += 6
@@ -200,8 +208,8 @@ func (p *parser) object(depth int) (Value, error) {
 	}
 	p.at++
 	value := Value{Kind: 'o', Raw: p.data[start:p.at]}
-	value.Names = append(value.Names, p.names[names:]...)
-	value.Items = append(value.Items, p.items[items:]...)
+	value.Names, p.ownNames = keep(p.ownNames, p.names[names:])
+	value.Items, p.ownItems = keep(p.ownItems, p.items[items:])
 	p.names, p.items = p.names[:names], p.items[:items]
 	return value, nil
 }
@@ -215,7 +223,7 @@ func (p *parser) name() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	name := string(p.data[start+1 : p.at-1])
+	name := intern(p.data[start+1 : p.at-1])
 	if escaped {
 		name = unescape(p.data[start:p.at])
 	}
@@ -246,9 +254,31 @@ func (p *parser) array(depth int) (Value, error) {
 	}
 	p.at++
 	value := Value{Kind: 'a', Raw: p.data[start:p.at]}
-	value.Items = append(value.Items, p.items[items:]...)
+	value.Items, p.ownItems = keep(p.ownItems, p.items[items:])
 	p.items = p.items[:items]
 	return value, nil
+}
+
+// keep copies some to the end of all, and gives the copy.
+func keep[T any](all, some []T) (kept, grown []T) {
+	grown = append(all, some...)
+	return grown[len(all):len(grown):len(grown)], grown
+}
+
+// seen holds member names, types and kinds that occurred: they recur, and each is made a string once.
+var seen = map[string]string{}
+
+const maxSeen = 4096
+
+func intern(text []byte) string {
+	if known, ok := seen[string(text)]; ok {
+		return known
+	}
+	fresh := string(text)
+	if len(seen) < maxSeen && len(text) <= maxName {
+		seen[fresh] = fresh
+	}
+	return fresh
 }
 
 func printable(text string) bool {
@@ -264,7 +294,7 @@ func printable(text string) bool {
 func unescape(raw []byte) string {
 	inner := raw[1 : len(raw)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
+		return intern(inner)
 	}
 	out := make([]byte, 0, len(inner))
 	for i := 0; i < len(inner); i++ {
@@ -332,7 +362,10 @@ func (v *Value) At(path ...string) *Value {
 
 // ── private members ──
 
-var privateName = []byte(`"private":`)
+var (
+	privateName = []byte(`"private":`)
+	scratch     []byte // for what is hashed and thrown away
+)
 
 // disclosedShell and withheldSize are the bytes that an object of a private member takes around its value (L-2).
 const (
@@ -425,10 +458,13 @@ func appendCommitments(out []byte, private *Value) []byte {
 			out = append(out, member.Items[0].Raw...)
 			continue
 		}
-		said := append(appendText([]byte{'['}, name), ',')
+		said := append(appendText(append(scratch[:0], 2, '['), name), ',')
 		said = append(append(said, member.Items[0].Raw...), ',')
 		said = append(append(said, member.Items[1].Raw...), ']')
-		out = append(append(append(out, '"'), hexOf(hash(2, said))...), '"')
+		scratch = said
+		out = append(out, '"')
+		out = hex.AppendEncode(out, hashOf(said))
+		out = append(out, '"')
 	}
 	return append(out, '}')
 }

@@ -1,15 +1,62 @@
 package main
 
-import "math/big"
+import (
+	"math/big"
+	"math/bits"
+)
 
 // Decimals (C-8): exact, as integers of 10^-12.
 
-const pico = 12
+const (
+	pico      = 12
+	smallSize = 18 // digits that always fit an uint64
+)
 
-// decimal reads a decimal string with at most fraction fractional digits and no sign; nil for anything else.
-func amount(v *Value, fraction int) *big.Int {
+// Money is an exact amount: small, or large where that is not nil.
+type Money struct {
+	small uint64
+	large *big.Int
+}
+
+func (m Money) big() *big.Int {
+	if m.large != nil {
+		return m.large
+	}
+	return new(big.Int).SetUint64(m.small)
+}
+
+func (m *Money) add(other Money) {
+	if m.large == nil && other.large == nil {
+		if sum, carry := bits.Add64(m.small, other.small, 0); carry == 0 {
+			m.small = sum
+			return
+		}
+	}
+	m.large = new(big.Int).Add(m.big(), other.big())
+}
+
+// times is quantity x m / per: exact, since a price has at most six fractional digits and per is 1 or 1000000.
+func (m Money) times(quantity, per int64) Money {
+	if m.large == nil {
+		if high, low := bits.Mul64(m.small, uint64(quantity)); high == 0 {
+			return Money{small: low / uint64(per)}
+		}
+	}
+	product := new(big.Int).Mul(m.big(), big.NewInt(quantity))
+	return Money{large: product.Div(product, big.NewInt(per))}
+}
+
+func (m Money) equal(other Money) bool {
+	if m.large == nil && other.large == nil {
+		return m.small == other.small
+	}
+	return m.big().Cmp(other.big()) == 0
+}
+
+// amount reads a decimal string without a sign and with at most that many fractional digits.
+func amount(v *Value, fraction int) (Money, bool) {
 	if v == nil || v.Kind != 's' {
-		return nil
+		return Money{}, false
 	}
 	text := v.Raw[1 : len(v.Raw)-1]
 	whole := 0
@@ -17,36 +64,60 @@ func amount(v *Value, fraction int) *big.Int {
 		whole++
 	}
 	if whole == 0 || whole > 15 || text[0] == '0' && whole > 1 {
-		return nil
+		return Money{}, false
 	}
 	digits := text[whole:]
 	if len(digits) > 0 {
 		digits = digits[1:]
 		if text[whole] != '.' || len(digits) == 0 || len(digits) > fraction || digits[len(digits)-1] == '0' {
-			return nil
-		}
-		for _, b := range digits {
-			if !isDigit(b) {
-				return nil
-			}
+			return Money{}, false
 		}
 	}
-	spelled := append(append([]byte{}, text[:whole]...), digits...)
+	var spelled [15 + pico]byte
+	n := copy(spelled[:], text[:whole])
+	n += copy(spelled[n:], digits)
+	for _, b := range digits {
+		if !isDigit(b) {
+			return Money{}, false
+		}
+	}
 	for i := len(digits); i < pico; i++ {
-		spelled = append(spelled, '0')
+		spelled[n] = '0'
+		n++
 	}
-	number, _ := new(big.Int).SetString(string(spelled), 10)
-	return number
+	return integer(spelled[:n]), true
+}
+
+func integer(digits []byte) Money {
+	for len(digits) > 1 && digits[0] == '0' {
+		digits = digits[1:]
+	}
+	if len(digits) > smallSize {
+		large, _ := new(big.Int).SetString(string(digits), 10)
+		return Money{large: large}
+	}
+	var small uint64
+	for _, b := range digits {
+		small = small*10 + uint64(b-'0')
+	}
+	return Money{small: small}
 }
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-func isAmount(v *Value) bool { return amount(v, pico) != nil }
-func isPrice(v *Value) bool  { return amount(v, 6) != nil }
+func isAmount(v *Value) bool {
+	_, ok := amount(v, pico)
+	return ok
+}
+
+func isPrice(v *Value) bool {
+	_, ok := amount(v, 6)
+	return ok
+}
 
 // spell is the one spelling of an amount.
-func spell(n *big.Int) string {
-	digits := n.String()
+func (m Money) spell() string {
+	digits := m.big().String()
 	for len(digits) <= pico {
 		digits = "0" + digits
 	}
@@ -58,10 +129,4 @@ func spell(n *big.Int) string {
 		return whole
 	}
 	return whole + "." + fraction
-}
-
-// cost adds quantity x unit / per to sum; false where that is not a whole number of 10^-12.
-func addCost(sum *big.Int, quantity int64, unit *big.Int, per int64) {
-	product := new(big.Int).Mul(unit, big.NewInt(quantity))
-	sum.Add(sum, product.Div(product, big.NewInt(per))) // exact: a price has at most six fractional digits
 }

@@ -67,12 +67,12 @@ var (
 	}()
 )
 
-// readLine reads one line of a ledger without its line feed (ledger.form).
-func readLine(line []byte) (*Event, error) {
+// readLine reads one line of a ledger without its line feed (ledger.form); p's memory holds the event.
+func readLine(p *parser, line []byte) (*Event, error) {
 	if len(line)+1 > maxLine {
 		return nil, errors.New("line longer than 1 MiB")
 	}
-	doc, err := parseDocument(line)
+	doc, err := p.document(line)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +133,11 @@ func asserted(e *Event, by string) error {
 }
 
 // sealedHash is what hash must be (L-6).
-func (e *Event) sealedHash() digest { return hash(0, appendSealed(nil, &e.doc, "hash")) }
+func (e *Event) sealedHash() digest {
+	sealed = appendSealed(append(sealed[:0], 0), &e.doc, "hash")
+	return hashPlain(sealed)
+}
+
+var sealed []byte // what is hashed of the event at hand
 
 func (e *Event) int(name string) int64 { return e.Data.Get(name).Num }

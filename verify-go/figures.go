@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math/big"
 	"sort"
 	"strconv"
 )
@@ -54,7 +53,8 @@ type modelSum struct {
 	provider, model []byte // canonical strings
 	sortKey         [2]string
 	calls           int64
-	cost            *big.Int
+	cost            Money
+	costed          bool
 }
 
 // Samples is a histogram of latencies (F-4).
@@ -99,13 +99,14 @@ type Bills struct {
 	tokens   Counts
 	bySource map[string]int64
 	models   map[string]*modelSum
-	cost     *big.Int
+	cost     Money
 	costed   int64
-	used     func(key string)
+	used     func(key []byte)
+	key      []byte
 }
 
-func newBills(used func(key string)) *Bills {
-	return &Bills{tokens: Counts{}, bySource: map[string]int64{}, models: map[string]*modelSum{}, cost: new(big.Int), used: used}
+func newBills(used func(key []byte)) *Bills {
+	return &Bills{tokens: Counts{}, bySource: map[string]int64{}, models: map[string]*modelSum{}, used: used}
 }
 
 func (b *Bills) add(row Row, leaf digest) error {
@@ -120,27 +121,27 @@ func (b *Bills) add(row Row, leaf digest) error {
 			}
 		}
 		if unit != nil {
-			b.used(priceKey(row.Provider, row.Model, row.Tier, item.Get("kind"), unit, per))
+			b.key = priceKey(b.key[:0], row.Provider, row.Model, row.Tier, item.Get("kind"), unit, per)
+			b.used(b.key)
 		}
 	}
 	sum := b.model(row.Provider, row.Model)
 	sum.calls++
-	if row.Cost != nil {
+	if row.HasCost {
 		b.costed++
-		b.cost.Add(b.cost, row.Cost)
-		if sum.cost == nil {
-			sum.cost = new(big.Int)
-		}
-		sum.cost.Add(sum.cost, row.Cost)
+		b.cost.add(row.Cost)
+		sum.costed = true
+		sum.cost.add(row.Cost)
 	}
 	return nil
 }
 
 func (b *Bills) model(provider, model *Value) *modelSum {
-	key := string(provider.Raw) + "\n" + string(model.Raw)
-	if sum := b.models[key]; sum != nil {
+	b.key = append(append(append(b.key[:0], provider.Raw...), '\n'), model.Raw...)
+	if sum := b.models[string(b.key)]; sum != nil {
 		return sum
 	}
+	key := string(b.key)
 	sum := &modelSum{provider: append([]byte{}, provider.Raw...), model: append([]byte{}, model.Raw...), sortKey: [2]string{provider.Text(), model.Text()}}
 	if len(b.models) >= maxModels {
 		other := []byte(`"other"`)
@@ -168,8 +169,8 @@ func (b *Bills) byModel() string {
 			out += ","
 		}
 		out += fmt.Sprintf(`{"calls":%d`, sum.calls)
-		if sum.cost != nil {
-			out += `,"cost_usd":"` + spell(sum.cost) + `"`
+		if sum.costed {
+			out += `,"cost_usd":"` + sum.cost.spell() + `"`
 		}
 		out += fmt.Sprintf(`,"model":%s,"provider":%s}`, sum.model, sum.provider)
 	}
@@ -212,7 +213,7 @@ type Figures struct {
 	saved                                           *big.Int // by cache hits, in 1e-12 USD
 }
 
-func newFigures(used func(key string)) *Figures {
+func newFigures(used func(key []byte)) *Figures {
 	return &Figures{
 		Bills: newBills(used), total: Samples{by: map[int64]int64{}}, firstByte: Samples{by: map[int64]int64{}},
 		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{}, saved: new(big.Int),
@@ -340,7 +341,7 @@ func quoted(s string) string { return `"` + s + `"` }
 // wrongTotals names the member of totals that is not what the events give (F-1).
 func (f *Figures) wrongTotals(totals, evidence *Value) string {
 	costIs := f.costIs(f.lost, f.unmetered, f.requests > f.ends, evidence)
-	costUsd := quoted(spell(f.cost))
+	costUsd := quoted(f.cost.spell())
 	if costIs == "none" {
 		costUsd = ""
 	}

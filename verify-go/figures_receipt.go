@@ -9,7 +9,7 @@ import (
 // Section 7 on: the receipt's own figures, and who vouches.
 
 // usageRows judges the rows and folds them.
-func (r *Receipt) usageRows(used func(string)) (*Bills, error) {
+func (r *Receipt) usageRows(used func([]byte)) (*Bills, error) {
 	rows := r.rows().Items
 	if int64(len(rows)) != r.doc.At("usage", "size").Num {
 		return nil, errors.New("usage.size is not the number of rows")
@@ -30,7 +30,7 @@ func (r *Receipt) usageRows(used func(string)) (*Bills, error) {
 		}
 		before, seen[call] = seq, true
 		row.Provider, row.Model, row.Tier = rows[i].Get("provider"), rows[i].Get("model"), rows[i].Get("tier")
-		if err := bills.add(row, hash(0, appendSealed(nil, &rows[i], ""))); err != nil {
+		if err := bills.add(row, hashPlain(appendSealed([]byte{0}, &rows[i], ""))); err != nil {
 			return nil, fmt.Errorf("row %d: %w", i, err)
 		}
 	}
@@ -44,7 +44,7 @@ func (r *Receipt) totalsRows(bills *Bills) error {
 	if costIs == "exact" && r.end == nil && totals.Get("cost_is").Text() == "lower-bound" {
 		costIs = "lower-bound"
 	}
-	costUsd := quoted(spell(bills.cost))
+	costUsd := quoted(bills.cost.spell())
 	if costIs == "none" {
 		costUsd = ""
 	}
@@ -131,17 +131,23 @@ func (r *Receipt) priceTables() error {
 	return nil
 }
 
-// priceOrder judges the order of prices.rows and gives their keys.
-func (r *Receipt) priceOrder() (map[string]bool, error) {
+// priceKeys are the prices that prices.rows names.
+func (r *Receipt) priceKeys() map[string]bool {
 	keys, rows := map[string]bool{}, r.doc.At("prices", "rows").Items
 	for i := range rows {
-		row := &rows[i]
-		keys[priceKey(row.Get("provider"), row.Get("model"), row.Get("tier"), row.Get("kind"), row.Get("unit_usd"), row.Get("per"))] = true
-		if i > 0 && !priceBefore(&rows[i-1], row) {
-			return nil, errors.New("prices.rows is not sorted")
+		keys[priceRowKey(&rows[i])] = true
+	}
+	return keys
+}
+
+func (r *Receipt) pricesSorted() bool {
+	rows := r.doc.At("prices", "rows").Items
+	for i := 1; i < len(rows); i++ {
+		if !priceBefore(&rows[i-1], &rows[i]) {
+			return false
 		}
 	}
-	return keys, nil
+	return true
 }
 
 func priceBefore(a, b *Value) bool {
@@ -162,9 +168,12 @@ type Used struct {
 
 func newUsed(named map[string]bool) *Used { return &Used{named: named, met: map[string]bool{}} }
 
-func (u *Used) add(key string) {
-	if u.named[key] {
-		u.met[key] = true
+func (u *Used) add(key []byte) {
+	if u.met[string(key)] {
+		return
+	}
+	if u.named[string(key)] {
+		u.met[string(key)] = true
 	} else {
 		u.beyond = true
 	}

@@ -11,18 +11,19 @@ import (
 
 type digest = [32]byte
 
-func hash(domain byte, parts ...[]byte) digest {
-	h := sha256.New()
-	h.Write([]byte{domain})
-	for _, part := range parts {
-		h.Write(part)
-	}
-	var out digest
-	h.Sum(out[:0])
-	return out
+// hashOf is SHA-256 of bytes that begin with their domain.
+func hashOf(data []byte) []byte {
+	sum := sha256.Sum256(data)
+	return sum[:]
 }
 
-func node(left, right digest) digest { return hash(1, left[:], right[:]) }
+func node(left, right digest) digest {
+	var both [65]byte
+	both[0] = 1
+	copy(both[1:], left[:])
+	copy(both[33:], right[:])
+	return sha256.Sum256(both[:])
+}
 
 func hexOf(d digest) string { return hex.EncodeToString(d[:]) }
 
@@ -32,7 +33,11 @@ func bytesOf(v *Value) []byte {
 	return out
 }
 
-func digestOf(v *Value) digest { return digest(bytesOf(v)) }
+func digestOf(v *Value) digest {
+	var out digest
+	_, _ = hex.Decode(out[:], v.Raw[1:len(v.Raw)-1])
+	return out
+}
 
 // Frontier is the right edge of a growing tree.
 type Frontier struct {

@@ -42,9 +42,12 @@ type Ledger struct {
 	fragment bool
 	unknown  map[string]bool
 	withheld map[string]bool
+	parser   parser
 }
 
-func newLedger(used func(string)) *Ledger {
+var sessionType = []byte(`"type":"session.`)
+
+func newLedger(used func([]byte)) *Ledger {
 	genesis := hashPlain([]byte("docket-ledger/1"))
 	return &Ledger{head: genesis, calls: newCalls(), figures: newFigures(used), unknown: map[string]bool{}, withheld: map[string]bool{}}
 }
@@ -100,10 +103,11 @@ func (l *Ledger) session(e *Event) error {
 
 // add judges one event and takes it (P-3).
 func (l *Ledger) add(line []byte) *Failure {
-	if bytes.Contains(line, []byte(`"type":"session.`)) {
-		line = append([]byte{}, line...) // these are kept
+	p := &l.parser
+	if bytes.Contains(line, sessionType) { // these are kept
+		p, line = new(parser), append([]byte{}, line...)
 	}
-	e, err := readLine(line)
+	e, err := readLine(p, line)
 	if err != nil {
 		return &Failure{"ledger.form", fmt.Sprintf("event %d: %v", l.tree.size, err)}
 	}

@@ -105,7 +105,7 @@ func document(data []byte, most int) (Value, error) {
 	if !bytes.HasSuffix(data, []byte{'\n'}) {
 		return Value{}, errors.New("does not end in a line feed")
 	}
-	return parseDocument(data[:len(data)-1])
+	return new(parser).document(data[:len(data)-1])
 }
 
 // readReceipt judges the form.

@@ -71,7 +71,7 @@ func listOf(least, most int, is shape) shape {
 func oneOf(words ...string) shape {
 	return func(v *Value) bool {
 		for _, word := range words {
-			if v.Kind == 's' && v.Text() == word {
+			if v.Kind == 's' && string(v.Raw[1:len(v.Raw)-1]) == word {
 				return true
 			}
 		}
@@ -115,6 +115,9 @@ func hex128(v *Value) bool { return isHex(v, 128) }
 
 // isName is 1 to 64 characters of U+0020 to U+007E.
 func isName(v *Value) bool {
+	if v.Kind != 's' || len(v.Raw) > 2*64+2 {
+		return false
+	}
 	text := v.Text()
 	return len(text) >= 1 && len(text) <= 64 && printable(text)
 }
@@ -123,17 +126,34 @@ func isType(v *Value) bool {
 	if v.Kind != 's' {
 		return false
 	}
+	if len(v.Raw) > 2+128*6 {
+		return false
+	}
 	characters := utf8.RuneCountInString(v.Text())
 	return characters >= 1 && characters <= 128
 }
 
 var (
 	docketNumber = regexp.MustCompile(`\A"DKT-[0-9]{8}-[0-9A-HJKMNP-TV-Z]{10}"\z`)
-	timeLabel    = regexp.MustCompile(`\A"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"\z`)
 )
 
 func isDocket(v *Value) bool { return v.Kind == 's' && docketNumber.Match(v.Raw) }
-func isTime(v *Value) bool   { return v.Kind == 's' && len(v.Raw) == 29 && timeLabel.Match(v.Raw) }
+
+// isTime is L-5: digits and separators in their places, and each figure within its range.
+func isTime(v *Value) bool {
+	const form = `"dddd-dd-ddTdd:dd:dd.ddddddZ"`
+	if v.Kind != 's' || len(v.Raw) != len(form) {
+		return false
+	}
+	for i, b := range v.Raw {
+		if form[i] == 'd' && !isDigit(b) || form[i] != 'd' && form[i] != b {
+			return false
+		}
+	}
+	two := func(at int) int { return int(v.Raw[at]-'0')*10 + int(v.Raw[at+1]-'0') }
+	month, day := two(6), two(9)
+	return month >= 1 && month <= 12 && day >= 1 && day <= 31 && two(12) < 24 && two(15) < 60 && two(18) < 60
+}
 
 func isPer(v *Value) bool { return v.Kind == '0' && (v.Num == 1 || v.Num == 1_000_000) }
 

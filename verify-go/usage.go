@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"math/big"
-	"strings"
 )
 
 // Section 5: the bill of one call.
@@ -15,8 +13,15 @@ type Row struct {
 	Provider, Model, Tier *Value
 	Source                string
 	Items                 *Value
-	Cost                  *big.Int // nil where there is none
+	Cost                  Money
+	HasCost               bool
 }
+
+var (
+	isSource   = oneOf("reported", "partial", "none")
+	isItems    = listOf(0, 64, isItem)
+	isEstimate = object(need("items", isItems), need("method", isString))
+)
 
 func isItem(v *Value) bool {
 	if v.Kind != 'o' {
@@ -34,10 +39,10 @@ func isItem(v *Value) bool {
 func readUsage(usage *Value) (Row, error) {
 	var row Row
 	source, items := usage.Get("source"), usage.Get("items")
-	if source == nil || !oneOf("reported", "partial", "none")(source) {
+	if source == nil || !isSource(source) {
 		return row, errors.New("source is not reported, partial or none")
 	}
-	if items == nil || !listOf(0, 64, isItem)(items) {
+	if items == nil || !isItems(items) {
 		return row, errors.New("items are not at most 64 quantities of a kind")
 	}
 	row.Source, row.Items = source.Text(), items
@@ -50,7 +55,7 @@ func readUsage(usage *Value) (Row, error) {
 			err = errors.New("a cost beside the source none")
 		}
 	} else {
-		row.Cost, err = statedCost(items, usage.Get("cost_usd"))
+		row.Cost, row.HasCost, err = statedCost(items, usage.Get("cost_usd"))
 	}
 	if err != nil {
 		return row, err
@@ -68,52 +73,56 @@ func readEstimate(estimate *Value, source string) error {
 	if source == "reported" {
 		return errors.New("an estimate beside a reported figure")
 	}
-	if !object(need("items", listOf(0, 64, isItem)), need("method", isString))(estimate) {
+	if !isEstimate(estimate) {
 		return errors.New("estimate is not items and a method")
 	}
-	_, err := statedCost(estimate.Get("items"), estimate.Get("cost_usd"))
+	_, _, err := statedCost(estimate.Get("items"), estimate.Get("cost_usd"))
 	return err
 }
 
 // statedCost is the cost by U-3, which must be stated exactly where every item has a price.
-func statedCost(items, stated *Value) (*big.Int, error) {
-	sum := new(big.Int)
+func statedCost(items, stated *Value) (sum Money, priced bool, err error) {
 	for i := range items.Items {
 		unit := items.Items[i].Get("unit_usd")
 		if unit == nil {
 			if stated != nil {
-				return nil, errors.New("a cost beside an item without a price")
+				return sum, false, errors.New("a cost beside an item without a price")
 			}
-			return nil, nil
+			return sum, false, nil
 		}
-		addCost(sum, items.Items[i].Get("quantity").Num, amount(unit, 6), items.Items[i].Get("per").Num)
+		price, _ := amount(unit, 6)
+		sum.add(price.times(items.Items[i].Get("quantity").Num, items.Items[i].Get("per").Num))
 	}
 	if stated == nil {
-		return nil, errors.New("cost_usd is missing")
+		return sum, false, errors.New("cost_usd is missing")
 	}
-	if said := amount(stated, pico); said == nil || said.Cmp(sum) != 0 {
-		return nil, errors.New("cost_usd is not the sum of the items")
+	if said, ok := amount(stated, pico); !ok || !said.equal(sum) {
+		return sum, false, errors.New("cost_usd is not the sum of the items")
 	}
-	return sum, nil
+	return sum, true, nil
 }
 
 // meteredLeaf is the leaf of the usage tree for a metered event (U-5).
 func meteredLeaf(e *Event) digest {
-	out := append([]byte(`{"call":`), e.Data.Get("call").Raw...)
+	out := append(append(append(sealed[:0], 0), `{"call":`...), e.Data.Get("call").Raw...)
 	out = append(append(out, `,"model":`...), e.Data.Get("model").Raw...)
 	out = append(append(out, `,"provider":`...), e.Data.Get("provider").Raw...)
 	out = append(append(out, `,"seq":`...), e.doc.Get("seq").Raw...)
 	out = append(append(out, `,"tier":`...), e.Data.Get("tier").Raw...)
 	out = appendSealed(append(out, `,"usage":`...), e.Data.Get("usage"), "")
-	return hash(0, append(out, '}'))
+	sealed = append(out, '}')
+	return hashPlain(sealed)
 }
 
 // priceKey is a used price (F-6) in one spelling.
-func priceKey(provider, model, tier, kind, unit, per *Value) string {
-	var key strings.Builder
-	for _, part := range []*Value{provider, model, tier, kind, unit, per} {
-		key.Write(part.Raw)
-		key.WriteByte('\n')
+func priceKey(out []byte, provider, model, tier, kind, unit, per *Value) []byte {
+	for _, part := range [...]*Value{provider, model, tier, kind, unit, per} {
+		out = append(append(out, part.Raw...), '\n')
 	}
-	return key.String()
+	return out
+}
+
+// priceRowKey is the same of a row of prices.rows.
+func priceRowKey(row *Value) string {
+	return string(priceKey(nil, row.Get("provider"), row.Get("model"), row.Get("tier"), row.Get("kind"), row.Get("unit_usd"), row.Get("per")))
 }

@@ -57,7 +57,6 @@ type procedure struct {
 	remarks  []string
 	rowBills *Bills
 	rowUsed  *Used
-	named    map[string]bool
 }
 
 func (p *procedure) set(id, status, detail string) {
@@ -136,17 +135,13 @@ func (p *procedure) run() error {
 // ── the ledger and its checkpoints ──
 
 func (p *procedure) readLedger() error {
-	p.named = map[string]bool{}
+	named := map[string]bool{}
 	limit, docket := int64(-1), ""
 	if p.receipt != nil {
 		limit, docket = p.receipt.size, p.receipt.docket()
-		rows := p.receipt.doc.At("prices", "rows").Items
-		for i := range rows {
-			row := &rows[i]
-			p.named[priceKey(row.Get("provider"), row.Get("model"), row.Get("tier"), row.Get("kind"), row.Get("unit_usd"), row.Get("per"))] = true
-		}
+		named = p.receipt.priceKeys()
 	}
-	p.used = newUsed(p.named)
+	p.used = newUsed(named)
 	p.ledger = newLedger(p.used.add)
 	if p.input.notes != nil {
 		p.notes = &Checkpoints{reader: &NoteReader{in: bufio.NewReaderSize(p.input.notes, 4*maxNoteLine)}, limit: limit, docket: docket}
@@ -206,7 +201,7 @@ func (p *procedure) readTail(lines *Lines) {
 		p.tail = errors.New("a fragment follows")
 		return
 	}
-	e, err := readLine(line)
+	e, err := readLine(new(parser), line)
 	switch {
 	case err != nil:
 		p.tail = err
@@ -338,20 +333,14 @@ func (p *procedure) ofReceipt() {
 }
 
 func (p *procedure) usageRows() (err error) {
-	keys := map[string]bool{}
-	rows := p.receipt.doc.At("prices", "rows").Items
-	for i := range rows {
-		row := &rows[i]
-		keys[priceKey(row.Get("provider"), row.Get("model"), row.Get("tier"), row.Get("kind"), row.Get("unit_usd"), row.Get("per"))] = true
-	}
-	p.rowUsed = newUsed(keys)
+	p.rowUsed = newUsed(p.receipt.priceKeys())
 	p.rowBills, err = p.receipt.usageRows(p.rowUsed.add)
 	return err
 }
 
 func (p *procedure) priceRows() error {
-	if _, err := p.receipt.priceOrder(); err != nil {
-		return err
+	if !p.receipt.pricesSorted() {
+		return errors.New("prices.rows is not sorted")
 	}
 	if p.rowUsed != nil && !p.rowUsed.equal() {
 		return errors.New("prices.rows is not the set of prices that the rows used")
