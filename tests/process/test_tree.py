@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from docket.process import reaper
+from docket.process.cgroup import ControlGroup
 from kit.freezer import Freezer
 from kit.processes import argument_holders, gone, state, until
 from tests.process.conftest import CASES, ROOT, Run, agent
@@ -204,6 +205,8 @@ def test_docket_ends_the_run_when_the_guardian_dies_and_says_so(run: Start) -> N
     assert report["signal"] == signal.SIGKILL
     assert set(orphans(started)) <= set(pids)
     assert all(gone(pid, 0) for pid in pids)
+    group = ControlGroup.of(started.guardian)
+    assert group is None or not Path(group.path).exists()
 
 
 def test_a_stopped_guardian_is_set_going_again(run: Start) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+_PREFIX = "docket-"
+
 
 class ControlGroup:
     """One directory in the cgroup2 hierarchy that holds the agent and all its descendants."""
@@ -16,12 +18,21 @@ class ControlGroup:
         self.path = path
 
     @classmethod
-    def create(cls, name: str) -> ControlGroup | None:
-        """A new group below the one this process is in, or None where that is not delegated to this user."""
+    def of(cls, guardian: int) -> ControlGroup | None:
+        """The group that the guardian with this pid would have made, whether it did or not."""
         home = _own_group()
-        if home is None or not os.access(os.path.join(home, "cgroup.procs"), os.W_OK):
+        return None if home is None else cls(os.path.join(home, f"{_PREFIX}{guardian}"))
+
+    @classmethod
+    def create(cls, guardian: int) -> ControlGroup | None:
+        """A new group below the one this process is in, or None where that is not delegated to this user."""
+        group = cls.of(guardian)
+        if group is None:
             return None
-        group = cls(os.path.join(home, name))
+        home = os.path.dirname(group.path)
+        if not os.access(os.path.join(home, "cgroup.procs"), os.W_OK):
+            return None
+        _sweep(home)
         try:
             os.mkdir(group.path)
         except OSError:
@@ -56,6 +67,14 @@ class ControlGroup:
             os.write(descriptor, data)
         finally:
             os.close(descriptor)
+
+
+def _sweep(home: str) -> None:
+    """Remove the empty groups of guardians that were killed."""
+    for name in os.listdir(home):
+        pid = name.removeprefix(_PREFIX)
+        if pid != name and pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
+            ControlGroup(os.path.join(home, name)).remove()
 
 
 def _own_group() -> str | None:

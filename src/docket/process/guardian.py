@@ -157,7 +157,7 @@ class Guardian:
         count = int(fields[1])
         pairs = [entry.partition(b"=") for entry in fields[2 + count :]]
         command = Command(fields[2 : 2 + count], {name: value for name, _, value in pairs}, fields[0])
-        self._group = ControlGroup.create(f"docket-{os.getpid()}") if self._machine.proc_filesystem else None
+        self._group = ControlGroup.create(os.getpid()) if self._machine.proc_filesystem else None
         self._launch = launch(
             command,
             machine=self._machine,

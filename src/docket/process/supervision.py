@@ -22,6 +22,7 @@ from docket.clock import SystemClock
 from docket.errors import ProcessError
 from docket.host import host
 from docket.process import kernel
+from docket.process.cgroup import ControlGroup
 from docket.process.outcome import ExecFailed, ExitStatus, Orphan, Reaped, Spawned
 from docket.process.reaper import KILL_LIMIT_US, Reaper
 from docket.process.terminal import Terminal
@@ -259,7 +260,8 @@ class Guardian:
             return
         if not self._machine.subreaper:
             _kill_group(self._agent)
-        self._salvage = Reaper(os.getpid(), self._agent)
+        group = ControlGroup.of(self._process.pid) if self._machine.proc_filesystem else None
+        self._salvage = Reaper(os.getpid(), self._agent, group)
         self._salvage.begin(self._clock.monotonic_us(), 0)
         self._tick()
 
