@@ -210,13 +210,13 @@ type Figures struct {
 	toolCalls, toolResults, cacheHits               int64
 	breakerOpen, breakerHalfOpen, breakerClosed     int64
 	changes, forwarded, deniedBy                    Counts
-	saved                                           *big.Int // by cache hits, in 1e-12 USD
+	saved                                           Money // by cache hits
 }
 
 func newFigures(used func(key []byte)) *Figures {
 	return &Figures{
 		Bills: newBills(used), total: Samples{by: map[int64]int64{}}, firstByte: Samples{by: map[int64]int64{}},
-		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{}, saved: new(big.Int),
+		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{},
 	}
 }
 
@@ -248,7 +248,8 @@ func (f *Figures) add(e *Event, row *Row) error {
 	case "model.cache_hit":
 		f.cacheHits++
 		if saved := e.Data.Get("saved_usd"); saved != nil {
-			f.saved.Add(f.saved, amount(saved, pico))
+			amount, _ := amount(saved, pico)
+			f.saved.add(amount)
 		}
 	case "cap.exceeded":
 		if f.breach == "" {
@@ -407,7 +408,7 @@ func (f *Figures) wrongActivity(r *Value) string {
 	if f.faults > 0 {
 		drill = "true"
 	}
-	if saved := r.At("cache", "saved_usd"); saved != nil && saved.Text() != spell(f.saved) {
+	if saved := r.At("cache", "saved_usd"); saved != nil && saved.Text() != f.saved.spell() {
 		return "cache.saved_usd"
 	}
 	if (r.At("session", "breach") == nil) != (f.breach == "") {
