@@ -37,6 +37,11 @@ class HttpClient:
         named = head.tokens(b"connection")
         self.keep = b"close" not in named if head.minor else b"keep-alive" in named
 
+    @property
+    def connection(self) -> Connection:
+        """The connection itself, for another protocol on it."""
+        return self._connection
+
     def on_gone(self, listener: Callable[[], None] | None) -> None:
         """Call ``listener`` once when the agent leaves; None stops listening."""
         self._connection.on_gone(listener)

@@ -19,12 +19,13 @@ from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.denials import Denials
 from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.exchange import Admission, Exchange, Recorder, Upstream
-from docket.boundary.forward import Forwarder
+from docket.boundary.forward import RUN_ENDED, Forwarder
 from docket.boundary.health import Health
 from docket.boundary.refusals import Answer, forbidden
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address, origin_form
 from docket.boundary.settings import Settings
 from docket.boundary.upstream import Upstreams
+from docket.boundary.websocket import WebSockets
 from docket.boundary.wire import RequestHead, WireError, request_framing
 from docket.clock import Clock
 from docket.errors import ClientGoneError, UsageError
@@ -109,6 +110,16 @@ class Boundary:
             clock=self._clock,
             blobs=self._blobs,
         )
+        self._sockets = WebSockets(
+            upstreams=self._upstreams,
+            silence=self._settings.limits.silence,
+            admission=self._admission,
+            recorder=self._recorder,
+            denials=self._denials,
+            clock=self._clock,
+            docket=self._settings.docket,
+            on_breach=self._on_breach,
+        )
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(self._opened), sock=listener, backlog=BACKLOG)
         self.port = int(self._server.sockets[0].getsockname()[1])
@@ -131,6 +142,7 @@ class Boundary:
     def end_run(self) -> None:
         """Refuse every request to an upstream from now on, finally, with the code ``run_ended``."""
         self._forwarder.ended = True
+        self._sockets.ended = RUN_ENDED
 
     def cut_streams(self) -> None:
         """Cut every answer under way: the operator asked for that at a breach (``[caps] cut_streams``)."""
@@ -252,14 +264,18 @@ class Boundary:
             message = f"no upstream {found.name!r} (known: {known})"
             await client.refuse(self._denials.bad(404, "unknown_upstream", message))
         elif b"websocket" in head.tokens(b"upgrade"):
-            await self._upgrade(found.name, client)
+            await self._upgrade(found, head, body, client)
         else:
             await self._forwarder.forward(self._routes[found.name], head, found.rest, body, client)
 
-    async def _upgrade(self, upstream: str, client: HttpClient) -> None:
-        """426 makes a real agent turn to HTTP at once, where 404 costs it seconds."""
+    async def _upgrade(self, found: Address, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
+        """Relay the Responses API; else 426, which makes a real agent turn to HTTP at once (404 costs it seconds)."""
+        route, upstream = self._routes[found.name], found.name
+        # A drill's faults go in between HTTP messages: there every call takes that way.
+        if self._around is None and await self._sockets.carry(route, head, found.rest, body, client.connection):
+            raise ClientGoneError("the WebSocket has ended")
         message = "WebSocket is not carried here: use HTTP"
-        family = self._routes[upstream].family
+        family = route.family
         await self._denials.turn_away(
             426, "websocket_unsupported", message, client, family=family, upstream=upstream, close=True
         )

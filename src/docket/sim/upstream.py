@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from docket.sim.answers import Asked, Spoken, Step, failure, speak
+from docket.sim.sockets import accept, converse
 
 MAX_HEAD = 512 * 1024
 """Longest request head taken."""
@@ -119,6 +120,11 @@ class ScriptedProvider:
         if target == "/sim/requests":
             writer.write(_answer(200, "application/json", self._report()))
             return True
+        accepted = accept(named)
+        if accepted is not None:
+            writer.write(accepted)
+            await converse(reader, writer, lambda message: self._said(target, headers, message))
+            return False
         self.count += 1
         step = step_of(orjson.loads(named[STEP_HEADER])) if STEP_HEADER in named else self.script.next()
         asked = Asked(target.partition("?")[0], len(body), _document(body), self.count)
@@ -133,6 +139,15 @@ class ScriptedProvider:
         if step.body is not None:
             spoken = replace(spoken, events=(step.body.encode(),), streamed=False)
         return await _deliver(reader, writer, method, step, spoken)
+
+    def _said(self, target: str, headers: tuple[tuple[str, str], ...], message: bytes) -> Spoken:
+        """The answer to one message of a WebSocket."""
+        self.count += 1
+        asked = Asked(target.partition("?")[0], len(message), _document(message) | {"stream": True}, self.count)
+        spoken = speak(asked, self.script.next())
+        if len(self.seen) < MAX_SEEN:
+            self.seen.append(Seen("WS", target, headers, message, spoken.tokens))
+        return spoken
 
     def _report(self) -> bytes:
         given, made = self.tokens
