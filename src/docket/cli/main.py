@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("docket.cli.report", "Show a receipt."),
     "redact": ("docket.cli.redact", "Copy a run with private values withheld."),
     "prove": ("docket.cli.prove", "Write one event with its proof, to hand over by itself."),
+    "export": ("docket.cli.export", "State a run in the form that supply-chain tools read, signed by you."),
     "ls": ("docket.cli.ls", "List runs."),
     "archive": ("docket.cli.archive", "Write one run to one file that verifies as it is."),
     "prune": ("docket.cli.prune", "Remove old runs."),
