@@ -116,3 +116,12 @@ def test_a_spent_cap_is_named(caps: Caps, booked: Amounts, elapsed_us: int, said
 def test_a_quota_run_has_no_dollars_to_spend() -> None:
     policy = Policy(caps=Caps(max_usd=Usd.parse("1")), budget=Budget(mode="quota"))
     assert spent_cap(policy, Amounts(usd=10**15), 0) is None
+
+
+def test_lost_usage_and_answers_from_the_cache_count_too() -> None:
+    rebooking = Rebooking()
+    rebooking.add(event("model.cache_hit", {"call": 7}))
+    rebooking.add(event("x-docket.ledger-gap", {"lost": {"count": 1, "tokens": 5, "cost_usd": "0.5"}}))
+    rebooking.add(event("note", {}))
+    assert rebooking.booked == Amounts(usd=5 * 10**11, tokens=5, calls=7)
+    assert rebooking.open_calls == {}

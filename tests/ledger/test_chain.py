@@ -163,3 +163,8 @@ def test_a_misshapen_private_member_is_no_entry(private: Any) -> None:
     document["private"] = private
     with pytest.raises(FormatError):
         Chain().follow(read_entry(rfc8785.dumps(document)))
+
+
+def test_a_line_beyond_the_limit_is_not_even_parsed() -> None:
+    with pytest.raises(FormatError, match="longer than"):
+        read_entry(b"x" * MAX_LINE)

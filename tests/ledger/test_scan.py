@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -138,3 +139,16 @@ def test_a_checkpoint_beyond_the_lines_says_what_is_missing(kept: int, noted: in
         return
     assert result.signed == noted
     assert result.attested == min(kept, noted)
+
+
+def test_only_the_last_end_of_a_session_is_watched_and_a_key_that_is_none_signs_nothing() -> None:
+    chain = Chain()
+    start = replace(session_start(NUMBER), run_key="no key")
+    lines = [
+        chain.extend(draft(fact), ts="2026-11-30T12:00:00.000000Z", elapsed_us=0, entropy=lambda n: b"\3" * n)[1]
+        for fact in (start, session_end(), session_end(), start, session_end())
+    ]
+    _, result = scan(lines, [parse(sign(NUMBER, 2, b"\0" * 32, KEY))])
+    assert set(result.watched) == {0, 2, 3, 4}
+    assert (result.sessions, result.run_key) == (2, b"")
+    assert result.note_fault is not None

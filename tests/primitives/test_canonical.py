@@ -117,3 +117,8 @@ def test_any_printable_ascii_name_is_data(name: str) -> None:
 def test_a_document_that_is_no_object_is_refused_where_one_belongs() -> None:
     with pytest.raises(FormatError, match="not an object"):
         decode_object(b"[]")
+
+
+@given(values)
+def test_what_can_be_encoded_is_canonical(value: Any) -> None:
+    assert is_canonical(value)

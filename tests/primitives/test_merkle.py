@@ -96,3 +96,11 @@ def test_a_frontier_of_a_million_leaves_holds_twenty_hashes() -> None:
     for _ in range(2**20 - 1):
         frontier.append(b"\0" * 32)
     assert len(frontier.mark().stack) == 20
+
+
+def test_a_leaf_that_is_no_longer_watched_grows_no_proof() -> None:
+    frontier = Frontier()
+    builder = frontier.append_watched(leaf_hash(b"x"))
+    frontier.unwatch(builder)
+    frontier.append(leaf_hash(b"y"))
+    assert builder.hashes == []

@@ -63,3 +63,8 @@ def test_coordinates_beyond_the_field_are_refused(y: int) -> None:
 )
 def test_misshapen_keys_and_signatures_do_not_verify(public: bytes, signature: bytes) -> None:
     assert not verify(public, b"", signature)
+
+
+def test_a_key_of_small_order_signs_nothing() -> None:
+    assert not verify((1).to_bytes(32, "little"), b"", SIGNATURE)
+    assert not verify(PUBLIC, b"", (1).to_bytes(32, "little") + SIGNATURE[32:])

@@ -144,10 +144,8 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 
 def _shape(hint: Any, required: bool) -> _Shape:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
-        members = [member for member in get_args(hint) if member is not types.NoneType]
-        if len(members) < len(get_args(hint)):
-            required = False
-        hint = members[0]
+        required = False  # every union of the vocabulary is a type or None
+        hint = next(member for member in get_args(hint) if member is not types.NoneType)
     while hasattr(hint, "__supertype__"):
         hint = hint.__supertype__
     origin = typing.get_origin(hint) or hint

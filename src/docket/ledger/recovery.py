@@ -81,5 +81,5 @@ def _describe(state: State, scan: Scan) -> str:
             return f"events {size} to {scan.signed - 1} are missing: a signed checkpoint covers {scan.signed} events"
         case "damaged":
             return f"the chain is broken at event {size}, byte {scan.offset}: {why}"
-        case "garbled":
+        case _:
             return f"{rest} are no torn write ({why}); {last}"
