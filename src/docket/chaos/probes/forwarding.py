@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import cast
 
 from docket.chaos.probes import scenarios
@@ -16,14 +17,7 @@ def visit(bench: Bench) -> JsonObject:
     path = bench.of(scenarios.ordinary).directory / "visit.json"
     if not path.exists():
         raise ProcessError(f"the agent left no visit.json: {bench.of(scenarios.ordinary).said()[-300:]}")
-    return decode_object_loosely(path.read_bytes())
-
-
-def decode_object_loosely(data: bytes) -> JsonObject:
-    """JSON of a program of somebody else: any spelling, floats excepted."""
-    import orjson
-
-    return cast(JsonObject, orjson.loads(data))
+    return cast(JsonObject, json.loads(path.read_text()))
 
 
 def _both(bench: Bench, number: int, member: str) -> tuple[object, object]:
