@@ -52,7 +52,7 @@ def answer_of(document: Any) -> Answer:
 PYTHON = Verifier("python", (sys.executable, "-m", "docket", "verify"))
 
 
-def _tool(name: str) -> str | None:
+def tool(name: str) -> str | None:
     """The program ``name``, from this environment or from the machine."""
     here = str(Path(sys.executable).parent)
     return shutil.which(name, path=os.pathsep.join((here, os.environ.get("PATH", ""))))
@@ -62,7 +62,7 @@ def _tool(name: str) -> str | None:
 def javascript() -> Verifier | None:
     """The ES module under Node, where both are there."""
     module = ROOT / "verify-js" / "verify.mjs"
-    node = _tool("node")
+    node = tool("node")
     return Verifier("js", (node, str(module))) if node and module.exists() else None
 
 
@@ -70,7 +70,7 @@ def javascript() -> Verifier | None:
 def go() -> Verifier | None:
     """The Go program, built once, where it and Go are there."""
     source = ROOT / "verify-go"
-    compiler = _tool("go")
+    compiler = tool("go")
     if not compiler or not (source / "go.mod").exists():
         return None
     binary = ROOT / ".build" / "verify-go"

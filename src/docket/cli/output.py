@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+
+from docket.errors import UsageError
 
 MAX_CELL = 60
 """Characters of a table cell; more hides the columns after it."""
@@ -32,6 +35,15 @@ def document(value: Any) -> None:
     import orjson  # not needed by `--help` and `--version`, which must start at once
 
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write ``text`` to the file ``path``, which must not exist. Raises UsageError where that is not possible."""
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", hint="name a file that is new") from error
 
 
 def failure(message: str, hint: str | None = None) -> None:

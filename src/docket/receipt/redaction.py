@@ -13,7 +13,9 @@ from docket.primitives.canonical import JsonObject
 from docket.primitives.sealed import seal
 
 CATEGORIES: dict[str, frozenset[str]] = {
-    "paths": frozenset({"cwd", "file", "path", "paths", "root", "source", "origin", "before", "after", "first"})
+    "paths": frozenset(
+        {"cwd", "file", "path", "paths", "root", "source", "origin", "before", "after", "first", "tree", "manifest"}
+    )
     | {
         "record",
         "uncovered",
@@ -29,7 +31,7 @@ CATEGORIES: dict[str, frozenset[str]] = {
     "argv": frozenset({"argv", "command", "environment", "adaptations", "overrides", "reason"}),
     "hosts": frozenset({"host", "base_url", "listen", "target", "detail", "document", "overrides"}),
     "notes": frozenset({"label", "text", "detail", "name", "model", "raw"}),
-    "bodies": frozenset({"body", "request_sha256", "response_sha256"}),
+    "bodies": frozenset({"body", "request_sha256", "response_sha256", "tree", "manifest"}),
 }
 """By category: the names of private members that hold such values. A member may be in several."""
 KNOWN = frozenset().union(*CATEGORIES.values(), {"count", "prices"})
