@@ -38,11 +38,7 @@ def command(run: Path, in_toto: bool, sign: Path, out: Path | None) -> None:
     if out is None:
         output.result(line)
         return
-    try:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(f"{line}\n")
-    except OSError as error:
-        raise UsageError(f"cannot write {out}: {error.strerror}", hint="name a file that is new") from error
+    output.write_new(out, f"{line}\n")
 
 
 def _stated(run: Path) -> JsonObject:
