@@ -6,18 +6,11 @@ from pathlib import Path
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 
 
 @click.command("archive")
-@click.option(
-    "--docket-dir",
-    type=click.Path(path_type=Path),
-    default=Path(".docket"),
-    envvar="DOCKET_DIR",
-    show_default=True,
-    help="Where runs are recorded.",
-)
+@options.docket_dir
 @click.option("-o", "--output", "target", type=click.Path(path_type=Path), help="The file; <docket number>.tar here.")
 @click.argument("run", type=click.Path(path_type=Path), metavar="RUN")
 def command(docket_dir: Path, target: Path | None, run: Path) -> int:

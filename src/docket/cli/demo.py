@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 from docket.errors import DocketError
 
 CAP_USD = "0.05"
@@ -24,14 +24,7 @@ PROVIDER = ("--input-tokens", "2000", "--output-tokens", "500", "--latency-ms", 
 
 
 @click.command("demo")
-@click.option(
-    "--docket-dir",
-    type=click.Path(path_type=Path),
-    default=Path(".docket"),
-    envvar="DOCKET_DIR",
-    show_default=True,
-    help="Where the run is recorded.",
-)
+@options.docket_dir
 @click.option("--tamper", is_flag=True, help="Then change one byte of a copy of the ledger, and verify that.")
 def command(docket_dir: Path, tamper: bool) -> int:
     """Watch docket stop a looping agent at its cap, without network and without a key.

@@ -7,24 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 
 if TYPE_CHECKING:
     from docket.supervisor.doctor import Diagnosis
 
 
 @click.command("doctor")
-@click.option(
-    "--docket-dir",
-    type=click.Path(path_type=Path),
-    default=Path(".docket"),
-    envvar="DOCKET_DIR",
-    show_default=True,
-    help="Where runs are recorded.",
-)
+@options.docket_dir
 @click.option("--quarantine-torn-tail", "torn", is_flag=True, help="Move the bytes of a torn write to a file beside.")
 @click.option("--close", "closing", is_flag=True, help="End a run whose supervisor died; it gets a recovered receipt.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, for scripts.")
+@options.as_json
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN ...]")
 def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tuple[Path, ...]) -> int:
     """Say what state runs are in, what that means and which command deals with it.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from docket.cli import output
+from docket.cli import options, output
 from docket.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sign", required=True, type=click.Path(path_type=Path), help="Operator key of `docket keygen` that signs it."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Write to this new file instead of stdout.")
+@options.new_file
 def command(run: Path, in_toto: bool, sign: Path, out: Path | None) -> None:
     """State what RUN was, for tools that gather attestations, signed by your operator key.
 
@@ -35,10 +35,7 @@ def command(run: Path, in_toto: bool, sign: Path, out: Path | None) -> None:
 
     key = read_operator_key(sign)
     line = encode(envelope(_stated(run.resolve()), key)).decode()
-    if out is None:
-        output.result(line)
-        return
-    output.write_new(out, f"{line}\n")
+    output.to_new_file(line, out)
 
 
 def _stated(run: Path) -> JsonObject:

@@ -10,7 +10,7 @@ from typing import Any
 import click
 import orjson
 
-from docket.cli import output
+from docket.cli import options, output
 from docket.errors import DocketError
 from docket.storage.lock import holder_of
 from docket.storage.paths import LEDGER, RECEIPT, RunDirectory, runs_in
@@ -20,15 +20,8 @@ MAX_LISTED_RECEIPT = 64 * 2**20
 
 
 @click.command("ls")
-@click.option(
-    "--docket-dir",
-    type=click.Path(path_type=Path),
-    default=Path(".docket"),
-    envvar="DOCKET_DIR",
-    show_default=True,
-    help="Where runs are recorded.",
-)
-@click.option("--json", "as_json", is_flag=True, help="One JSON list, for scripts.")
+@options.docket_dir
+@options.as_json
 @click.option("--outcome", metavar="WORD", help="Only runs with this outcome: completed, failed, breached, ...")
 @click.option("--label", metavar="TEXT", help="Only runs with this label.")
 @click.option("--model", metavar="NAME", help="Only runs that used this model; * and ? stand for anything.")

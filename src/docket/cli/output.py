@@ -37,11 +37,14 @@ def document(value: Any) -> None:
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
 
 
-def write_new(path: Path, text: str) -> None:
-    """Write ``text`` to the file ``path``, which must not exist. Raises UsageError where that is not possible."""
+def to_new_file(line: str, path: Path | None) -> None:
+    """Write ``line`` to the file ``path``, which must be new, or to stdout. Raises UsageError."""
+    if path is None:
+        result(line)
+        return
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+            file.write(f"{line}\n")
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", hint="name a file that is new") from error
 

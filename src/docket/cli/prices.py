@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 from docket.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--prices", "file", type=click.Path(path_type=Path), help="A price table instead of the shipped one.")
 @click.option("--from", "source", metavar="PACKAGE", help="With `import`: the source, genai-prices.")
 @click.option("--out", type=click.Path(path_type=Path), help="With `import`: where the table is written.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, for scripts.")
+@options.as_json
 def command(
     model: str | None,
     provider: str | None,

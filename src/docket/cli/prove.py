@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from docket.cli import output
+from docket.cli import options, output
 
 
 @click.command("prove")
 @click.argument("run", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("--seq", required=True, type=click.IntRange(min=0), help="The event, by its seq in the ledger.")
 @click.option("--withhold", metavar="KIND,...", default="", help="Private values to withhold, as in docket redact.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write to this new file instead of stdout.")
+@options.new_file
 def command(run: Path, seq: int, withhold: str, out: Path | None) -> None:
     """Write event SEQ of RUN with its inclusion proof and the signed checkpoint.
 
@@ -30,7 +30,4 @@ def command(run: Path, seq: int, withhold: str, out: Path | None) -> None:
         if kind not in CATEGORIES:
             raise UsageError(f"--withhold {kind}: not one of {', '.join(CATEGORIES)}")
     line = encode(Withholding(chosen).apply(prove(run.resolve(), seq))).decode()
-    if out is None:
-        output.result(line)
-        return
-    output.write_new(out, f"{line}\n")
+    output.to_new_file(line, out)

@@ -6,18 +6,11 @@ from pathlib import Path
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 
 
 @click.command("prune")
-@click.option(
-    "--docket-dir",
-    type=click.Path(path_type=Path),
-    default=Path(".docket"),
-    envvar="DOCKET_DIR",
-    show_default=True,
-    help="Where runs are recorded.",
-)
+@options.docket_dir
 @click.option("--keep-days", type=click.IntRange(0), metavar="N", help="Keep runs whose last event is younger.")
 @click.option("--keep-last", type=click.IntRange(0), metavar="N", help="Keep the N newest runs.")
 @click.option("--dry-run", is_flag=True, help="Print what would be removed, and remove nothing.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 
 if TYPE_CHECKING:
     from docket.primitives.canonical import JsonObject
@@ -40,7 +40,7 @@ _SIGNS = {"restore": "~", "recreate": "+", "remove": "-", "already there": "=", 
     "--root", type=click.Path(path_type=Path), help="The directory that the run was of, where docket cannot tell."
 )
 @click.option("--diff/--no-diff", default=True, show_default=True, help="Show text line by line.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, for scripts.")
+@options.as_json
 def command(
     run: Path, apply_it: bool, only: tuple[str, ...], force: bool, root: Path | None, diff: bool, as_json: bool
 ) -> int:

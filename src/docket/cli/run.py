@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from docket.cli import options
 from docket.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,15 +49,7 @@ FLAGS: dict[str, str] = {
 )
 @click.option("--prices", type=click.Path(path_type=Path), help="Price table to use instead of the built-in one.")
 @click.option("--label", metavar="TEXT", help="A name for the run; `docket ls` shows it, a verifier needs not know it.")
-@click.option(
-    "--docket-dir",
-    type=click.Path(path_type=Path),
-    default=Path(".docket"),
-    envvar="DOCKET_DIR",
-    show_default=True,
-    show_envvar=True,
-    help="Where runs are recorded.",
-)
+@options.docket_dir
 @click.option("--cwd", type=click.Path(path_type=Path), default=Path(), help="Working directory of the agent.")
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="Port of the boundary; any free one if left out."

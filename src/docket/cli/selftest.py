@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, options, output
 from docket.errors import UsageError
 
 
 @click.command("selftest")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document, for scripts.")
+@options.as_json
 @click.option("--only", multiple=True, metavar="ID", help="Only this probe; repeatable. --list shows them.")
 @click.option("--list", "only_list", is_flag=True, help="Show the probes and try none.")
 @click.option("--keep", type=click.Path(path_type=Path), help="Do it in this new directory, and leave it there.")
