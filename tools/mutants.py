@@ -28,7 +28,7 @@ SOURCE = ROOT / "src/docket"
 TESTS = {
     "primitives": ["tests/primitives"],
     "ledger": ["tests/ledger"],
-    "policy": ["tests/policy"],
+    "policy": ["tests/policy", "tests/docs/test_pages.py"],
     "pricing": ["tests/pricing"],
     "providers": ["tests/providers"],
     "control": ["tests/control"],

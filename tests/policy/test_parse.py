@@ -201,3 +201,50 @@ def test_built_in_upstreams_are_what_the_vendors_own_variables_would_hold() -> N
     addresses = {upstream.name: upstream.base_url for upstream in BUILT_IN_UPSTREAMS}
     assert addresses["openai"].endswith("/v1")
     assert not addresses["anthropic"].endswith("/v1")
+
+
+def test_limits_of_the_file_hold_exactly() -> None:
+    def upstreams(count: int) -> str:
+        return "".join(f'[upstreams.u{n}]\nbase_url = "http://h"\nprotocol = "openai"\n' for n in range(count))
+
+    assert len(parse(upstreams(64)).upstreams) == 64 + 3
+    with pytest.raises(PolicyError, match="more than 64 upstreams"):
+        parse(upstreams(65))
+    names = ", ".join(f'"m{n}"' for n in range(1024))
+    assert len(parse(f"[models]\ndeny = [{names}]").models.deny) == 1024
+    with pytest.raises(PolicyError, match="at most 1024"):
+        parse(f'[models]\ndeny = [{names}, "x"]')
+    assert parse(f'[policy]\nname = "{"n" * 256}"').name == "n" * 256
+    for name in ("n" * 257, "", "a\\nb"):
+        with pytest.raises(PolicyError, match="printable"):
+            parse(f'[policy]\nname = "{name}"')
+    assert parse("[caps]\nmax_wall_seconds = 31622400").caps.max_wall_seconds == Duration(31_622_400_000_000)
+    with pytest.raises(PolicyError, match="31622400"):
+        parse("[caps]\nmax_wall_seconds = 31622401")
+    assert parse("[caps]\nmax_usd = 1000000").caps.max_usd == Usd.parse("1000000")
+    with pytest.raises(PolicyError, match="1000000"):
+        parse("[caps]\nmax_usd = 1000000.000001")
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"),
+    [("5", 5), ("5B", 5), ("1 KiB", 1024), ("1KB", 1000), ("2MiB", 2**21), ("2 MB", 2 * 10**6), ("1GB", 10**9)],
+)
+def test_a_size_may_be_written_with_a_unit(text: str, bytes_: int) -> None:
+    if bytes_ <= 256 * 2**20:
+        assert parse(f'[evidence]\nmax_body_bytes = "{text}"').evidence.max_body_bytes == bytes_
+    else:
+        with pytest.raises(PolicyError, match="number of bytes"):
+            parse(f'[evidence]\nmax_body_bytes = "{text}"')
+
+
+@pytest.mark.parametrize(("text", "us"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("7", 7)])
+def test_a_time_on_the_command_line_may_have_a_unit(text: str, us: int) -> None:
+    policy = override(Policy(), {"caps.max_wall_seconds": ("--max-wall-clock", text)})
+    assert policy.caps.max_wall_seconds == Duration(us * 1_000_000)
+
+
+@pytest.mark.parametrize("text", ["", "s", "h", "1d", "-1h", "nanh", "infs"])
+def test_a_time_that_is_none_is_refused_by_its_flag(text: str) -> None:
+    with pytest.raises(PolicyError, match="--max-wall-clock"):
+        override(Policy(), {"caps.max_wall_seconds": ("--max-wall-clock", text)})
