@@ -144,7 +144,12 @@ class ScriptedProvider:
         """The answer to one message of a WebSocket."""
         self.count += 1
         asked = Asked(target.partition("?")[0], len(message), _document(message) | {"stream": True}, self.count)
-        spoken = speak(asked, self.script.next())
+        step = self.script.next()
+        spoken = speak(asked, step)
+        if step.status >= 300:
+            error = orjson.loads(failure(asked.path, step.status))["error"]
+            event = b"data: " + orjson.dumps({"type": "error", "status": step.status, "error": error})
+            spoken = replace(spoken, events=(event,), tokens=(0, 0))
         if len(self.seen) < MAX_SEEN:
             self.seen.append(Seen("WS", target, headers, message, spoken.tokens))
         return spoken
