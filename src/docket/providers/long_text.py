@@ -1,7 +1,8 @@
 """JSON text of any length in bounded memory: what is too long to keep whole loses the insides of its long strings.
 
-Owns one rule: up to ``LongText.PLAIN`` bytes are kept as they are; beyond, every string longer than ``STRING`` bytes
-becomes empty (it is prose or an image, never a figure). Text still longer than ``LIMIT`` is given up as a whole.
+Owns one rule: up to ``LongText.PLAIN`` bytes are kept as they are. Beyond, a string longer than ``STRING`` bytes
+becomes empty (it is prose or an image, never a figure), and of a long row of numbers the first few stay. Text still
+longer than ``LIMIT`` is given up as a whole.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ from typing import ClassVar
 
 STRING = 512
 """Longest string kept of a long text, in bytes: longer than any model name, id or reason."""
+NUMBERS = 64
+"""Bytes kept of a row of numbers and commas: an embedding has thousands, a figure stands alone."""
+_RUNS = re.compile(rb"[-+0-9.eE,\s]+|[^-+0-9.eE,\s]+")
+_NUMERIC = frozenset(b"-+0123456789.eE, \t\r\n")
+_SPACE = b" \t\r\n"
 _IN_STRING = re.compile(rb'["\\]')
 
 
@@ -56,7 +62,7 @@ class LongText:
 
 
 class _Condenser:
-    """Copies JSON text and empties strings longer than STRING bytes."""
+    """Copies JSON text, empties strings longer than STRING bytes and cuts rows of numbers longer than NUMBERS."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -64,6 +70,8 @@ class _Condenser:
         self._in_string = False
         self._kept = 0
         self._escape = False
+        self._row = 0
+        self._open_row = False
         self._full = False
 
     def add(self, piece: bytes) -> None:
@@ -79,11 +87,38 @@ class _Condenser:
 
     def _plain(self, piece: bytes, at: int) -> int:
         quote = piece.find(b'"', at)
-        end = len(piece) if quote < 0 else quote + 1
-        self._out += piece[at:end]
-        if quote >= 0:
-            self._in_string, self._kept = True, 0
-        return end
+        end = len(piece) if quote < 0 else quote
+        for run in _RUNS.finditer(piece, at, end):
+            if piece[run.start()] in _NUMERIC:
+                self._numbers(run.group())
+            else:
+                self._close_row()
+                self._out += run.group()
+        if quote < 0:
+            return end
+        self._close_row()
+        self._out += b'"'
+        self._in_string, self._kept = True, 0
+        return end + 1
+
+    def _numbers(self, run: bytes) -> None:
+        run = run.translate(None, _SPACE)
+        left = NUMBERS + 1 - self._row
+        if left > 0:
+            self._out += run[:left]
+        self._row += len(run)
+        self._open_row = run.endswith(b",") if run else self._open_row
+
+    def _close_row(self) -> None:
+        """End a row of numbers: one that was cut goes back to its last whole number."""
+        if self._row > NUMBERS:
+            comma = self._out.rfind(b",", len(self._out) - NUMBERS - 1)
+            del self._out[comma if comma >= 0 else len(self._out) - NUMBERS - 1 :]
+            if comma < 0:
+                self._out += b"0"
+            if self._open_row:
+                self._out += b","
+        self._row = 0
 
     def _string(self, piece: bytes, at: int) -> int:
         if self._escape:
