@@ -104,7 +104,8 @@ class LedgerWriter:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._observers: list[Callable[[Entry], None]] = []
-        self._queue: SimpleQueue[_Append | _Task | None] = SimpleQueue()
+        self._queue: SimpleQueue[list[_Append | _Task] | None] = SimpleQueue()
+        self._handed: list[_Append | _Task] = []
         self._waiting: set[asyncio.Future[Any]] = set()
         self._dead: LedgerError | None = None
         self._ended = self._loop.create_future()
@@ -239,6 +240,7 @@ class LedgerWriter:
     async def close(self) -> None:
         """Write what is waiting, end the thread, release the lock. Harmless when called twice."""
         if not self._ended.done():
+            self._wake()
             self._queue.put(None)
         await asyncio.shield(self._ended)
         self._thread.join()
@@ -254,7 +256,17 @@ class LedgerWriter:
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerWriteError(f"{MAX_WAITING} events wait for the disk")
         self._waiting.add(item.waiter)
-        self._queue.put(item)
+        self._handed.append(item)
+        if len(self._handed) == 1:
+            self._loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        """Hand over what came in during one turn of the loop at once: the two threads take turns on one interpreter,
+        so that waking the other for every event costs more than the event.
+        """
+        if self._handed:
+            handed, self._handed = self._handed, []
+            self._queue.put(handed)
 
     # ── on the event loop, called by the thread ──
 
@@ -356,12 +368,12 @@ class LedgerWriter:
         timeout = None if due_us is None else max(0, due_us - self._clock.monotonic_us()) / 1e6
         items: list[_Append | _Task] = []
         with suppress(Empty):
-            item = self._queue.get(timeout=timeout)
-            while item is not None:
-                items.append(item)
-                if len(items) == MAX_BATCH_EVENTS:
+            handed = self._queue.get(timeout=timeout)
+            while handed is not None:
+                items += handed
+                if len(items) >= MAX_BATCH_EVENTS:
                     return items, False
-                item = self._queue.get_nowait()
+                handed = self._queue.get_nowait()
             return items, True
         return items, False
 
