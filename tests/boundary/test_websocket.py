@@ -301,3 +301,20 @@ def test_other_upgrades_are_turned_away_by_426(path: str) -> None:
             assert answered.status == 426
 
     run(main())
+
+
+def test_a_response_under_way_can_be_cut() -> None:
+    async def endless(ws: web.WebSocketResponse, asked: dict[str, Any]) -> None:
+        await ws.send_str(response("response.created", 1, "in_progress", None))
+
+    async def main() -> Record:
+        async with connected(endless) as (ws, on, _):
+            await ws.send_json({"type": "response.create", "model": "gpt-5"})
+            await ws.receive_json(timeout=10)
+            on.boundary.cut_streams()
+            assert (await ws.receive(timeout=10)).type in (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR)
+            return on.record
+
+    record = run(main())
+    assert [event.reason for event in record.of(ModelError)] == ["truncated"]
+    assert record.calls_ended_once()

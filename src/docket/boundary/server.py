@@ -147,6 +147,7 @@ class Boundary:
     def cut_streams(self) -> None:
         """Cut every answer under way: the operator asked for that at a breach (``[caps] cut_streams``)."""
         self._exchange.cut("cut by docket: a cap was reached")
+        self._sockets.cut("cut by docket: a cap was reached")
 
     async def drain(self, seconds: float) -> None:
         """Take no new request, and wait so long for those under way."""

@@ -140,6 +140,11 @@ class Relay:
             for breach in breaches:
                 self._on_breach(breach)
 
+    def cut(self, why: str) -> None:
+        """End a response under way for a reason of docket's own; a socket without one goes on."""
+        if self._open is not None:
+            self._provider.fail(UpstreamError(why, reason="truncated"))
+
     async def _both_ways(self) -> str:
         """Relay until one side ends; the reason for which a response under way would then be cut."""
         try:
@@ -328,6 +333,7 @@ class WebSockets:
         self._docket = docket
         self._on_breach = on_breach
         self._key = secrets.token_bytes(32)
+        self._relays: set[Relay] = set()
         self.ended: Refused | None = None
 
     async def carry(
@@ -362,8 +368,17 @@ class WebSockets:
             on_breach=self._on_breach,
             ended=lambda: self.ended,
         )
-        await relay.run(accepted)
+        self._relays.add(relay)
+        try:
+            await relay.run(accepted)
+        finally:
+            self._relays.discard(relay)
         return True
+
+    def cut(self, why: str) -> None:
+        """Cut every response under way: each is recorded as truncated for this reason."""
+        for relay in tuple(self._relays):
+            relay.cut(why)
 
 
 class _ErrorEvent:
