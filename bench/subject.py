@@ -109,4 +109,5 @@ def main() -> None:
     profile.dump_stats(options.profile)
 
 
-main()
+if __name__ == "__main__":
+    main()
