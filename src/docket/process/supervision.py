@@ -146,12 +146,13 @@ class Guardian:
             self._tick()
         else:
             self._tell("reap", _microseconds(grace_seconds))
-        try:
-            async with asyncio.timeout(grace_seconds + ANSWER_SECONDS):
-                return await asyncio.shield(self._reaped)
-        except TimeoutError:
-            self._lose()
-            return await self._reaped
+        for seconds in (grace_seconds + ANSWER_SECONDS, ANSWER_SECONDS):
+            try:
+                async with asyncio.timeout(seconds):
+                    return await asyncio.shield(self._reaped)
+            except TimeoutError:
+                self._lose()
+        return Reaped(tuple(self._orphans), guardian_lost=True)
 
     async def close(self) -> None:
         """Let the guardian go and wait for its end."""
