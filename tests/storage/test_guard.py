@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from docket.clock import SystemClock
-from docket.errors import LedgerWriteError
+from docket.errors import LedgerWriteError, UsageError
 from docket.ledger.chain import Entry
 from docket.ledger.events import CapExceeded, CapWarning, Event, Note, ProcExit
 from docket.ledger.recovery import decide
@@ -342,3 +342,58 @@ async def test_a_really_full_volume_loses_nothing_acknowledged_and_recovers(volu
     assert on_disk(writer) == entries
     assert position.size == len(entries)
     run.close()
+
+
+async def run_with_one_failure(root: Path, number: int, outcome: Fail | Short) -> bool:
+    """A whole run whose ``number``-th call that changes something fails once; whether it came to that call."""
+    disk = FaultyDisk(SystemDisk(), lambda operation: outcome if operation.number == number else None)
+    try:
+        run = new_run(root / f"{number}", disk)
+        writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), on_write_failure="continue")
+    except (UsageError, LedgerWriteError):
+        return True
+    entries: list[Entry] = []
+    writer.observe(entries.append)
+    lost = 0
+    try:
+        await writer.append_watched(session_start(run.name))
+        await writer.checkpoint()
+    except LedgerWriteError:
+        await writer.close()
+        assert len(on_disk(writer)) <= 1
+        return True
+    for call in range(1, 4):
+        for event in (request(call), response(call)):
+            lost += await writer.append(event) is None
+    differences = await writer.compare()
+    lost += await writer.append_watched(session_end()) is None
+    position = await writer.checkpoint()
+    await writer.close()
+    place = (number, outcome)
+    assert differences == (), place
+    assert on_disk(writer)[: len(entries)] == entries, place
+    assert position.size == len(entries), place
+    assert position.evidence.unwritten_events == lost, place
+    assert position.evidence.ledger_complete == (lost == 0 and position.covered), place
+    gaps = sum(entry.type == "x-docket.ledger-gap" for entry in entries)
+    assert len(entries) - gaps + lost == 8, place
+    return disk.operations > number
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Fail(errno.EIO),
+        Fail(errno.ENOSPC),
+        Fail(errno.ENOSPC, after=99),
+        Fail(errno.EDQUOT),
+        Fail(errno.EBADF),
+        Short(3),
+    ],
+    ids=["eio", "enospc", "enospc-torn", "edquot", "ebadf", "short"],
+)
+async def test_any_call_of_a_run_failing_once_loses_nothing_acknowledged(tmp_path: Path, outcome: Fail | Short) -> None:
+    number = 0
+    while await run_with_one_failure(tmp_path, number, outcome):
+        number += 1
+    assert number > 20

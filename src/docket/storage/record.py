@@ -33,6 +33,8 @@ CHECKPOINT_US = 2_000_000
 """... or this long after the first event that none covers, in microseconds (evidence format section 3)."""
 
 
+POOL = 4096
+"""Bytes fetched at once: the salts of some hundred events."""
 MAX_RESTORED = 16
 """Times that a file is put back: each costs a copy of it, and who replaces it for ever has to be stopped elsewhere."""
 
@@ -86,6 +88,21 @@ class Committed:
     took_us: int
 
 
+class _Entropy:
+    """Random bytes of the system, fetched many at a time: each fetch lets go of the interpreter's lock."""
+
+    def __init__(self) -> None:
+        self._pool, self._used = b"", 0
+
+    def __call__(self, count: int) -> bytes:
+        start, end = self._used, self._used + count
+        if end > len(self._pool):
+            self._pool = os.urandom(max(count, POOL))
+            start, end = 0, count
+        self._used = end
+        return self._pool[start:end]
+
+
 class Record:
     """One run's ledger and checkpoints, open for writing."""
 
@@ -126,6 +143,7 @@ class Record:
         self._may_fail = chain.size > 0
         self._note = b""
         self._restored = 0
+        self._entropy = _Entropy()
 
     def commit(self, batch: list[Item], weight: int | None = None) -> None:
         """Give every event of ``batch`` its place and make them durable by one sync.
@@ -267,7 +285,7 @@ class Record:
     def _place(self, item: Item, ts: str, elapsed_us: int) -> bytes | None:
         try:
             item.entry, line, proof = self.chain.extend(
-                item.draft, ts=ts, elapsed_us=elapsed_us, entropy=os.urandom, watch=item.watch
+                item.draft, ts=ts, elapsed_us=elapsed_us, entropy=self._entropy, watch=item.watch
             )
         except FormatError as error:
             item.error = error
