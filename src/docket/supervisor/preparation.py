@@ -13,6 +13,7 @@ from docket.boundary.routes import Route
 from docket.boundary.settings import Settings
 from docket.boundary.upstream import Limits
 from docket.clock import Clock
+from docket.errors import UsageError
 from docket.pricing.table import PriceTable
 from docket.primitives.instant import timestamp
 from docket.primitives.signature import SigningKey
@@ -71,13 +72,18 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
     )
     check_files(replace(request, policy=policy))
     listener = bind(LOOPBACK, request.port, named="--port", hint="choose a free port, or leave --port out to take any")
+    try:
+        health_listener = _health_listener(policy.health.listen)
+    except UsageError:
+        listener.close()
+        raise
     return Preparation(
         request=replace(request, policy=policy),
         prices=prices,
         operator=operator,
         routes=routes,
         listener=listener,
-        health_listener=_health_listener(policy.health.listen),
+        health_listener=health_listener,
     )
 
 
