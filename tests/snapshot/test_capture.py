@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import socket
+import tempfile
 import threading
 from pathlib import Path
 
@@ -15,14 +17,16 @@ from docket.snapshot.capture import (
     RACY_NS,
     Capture,
     CaptureStopped,
-    Earlier,
     TreeTooLarge,
     Walk,
 )
 from docket.snapshot.capture import Tree as Root
-from docket.snapshot.content import HashOnly
+from docket.snapshot.content import HashOnly, digest
+from docket.snapshot.earlier import Earlier
 from docket.snapshot.manifest import MAX_FILE_BYTES, Entry, Reader
+from docket.snapshot.reading import Found, read_file
 from docket.snapshot.scope import Scope, rules_above
+from kit.changes import NOBODY, in_child
 
 LATER_NS = 10**18
 """Added to a time of capture so that everything in the tree is long past."""
@@ -224,3 +228,44 @@ def test_progress_is_told(tmp_path: Path) -> None:
     told: list[int] = []
     capture(tmp_path, progress=lambda entries, _: told.append(entries))
     assert told == [1024]
+
+
+def test_what_cannot_be_read_is_named_with_the_reason(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    place = Path(tempfile.mkdtemp(prefix="docket-modes-"))
+    place.chmod(0o755)
+    try:
+        (place / "secret").touch(mode=0o000)
+        (place / "closed").mkdir(mode=0o000)
+        result, manifest = in_child(lambda: capture(place), user=NOBODY)
+        found = entries(manifest)
+        assert (found["secret"].gap, found["closed"].gap) == ("unreadable", "unreadable")
+        assert dict(result.uncovered.named) == {"secret": "unreadable", "closed": "unreadable"}
+    finally:
+        shutil.rmtree(place)
+
+
+class _Meddler:
+    """Reads a file while somebody writes to it, or after somebody took it away."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self, fd: int) -> tuple[str, int]:
+        with self._path.open("ab") as file:
+            file.write(b"more")
+        return digest(fd)
+
+
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "busy").write_text("x")
+    fd = os.open(tmp_path, OPEN_DIRECTORY)
+    found = Found("busy", "busy", (tmp_path / "busy").stat())
+    entry = read_file(fd, found, _Meddler(tmp_path / "busy"), threading.Event())
+    assert (entry.gap, entry.sha256) == ("changing", None)
+    (tmp_path / "busy").unlink()
+    assert read_file(fd, found, HashOnly(), threading.Event()).gap == "vanished"
+    os.mkfifo(tmp_path / "busy")
+    assert read_file(fd, found, HashOnly(), threading.Event()).gap == "changing"
+    os.close(fd)

@@ -11,7 +11,6 @@ its times is so late that a change in the same tick could hide (git's racy-clean
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import threading
@@ -23,23 +22,20 @@ from typing import BinaryIO, NamedTuple
 
 from docket.errors import SnapshotError, UsageError
 from docket.snapshot.content import Digester
+from docket.snapshot.earlier import Earlier
 from docket.snapshot.manifest import (
     MAX_DEPTH,
-    MAX_FILE_BYTES,
-    MAX_LINE,
     ROOT,
-    RUN_OF_LINES,
     Entry,
     Header,
     Tally,
     Totals,
     file_line_without_digest,
-    from_line,
     kind_of,
-    order,
     seen_of,
     to_line,
 )
+from docket.snapshot.reading import Found, read_file
 from docket.snapshot.scope import Ignores, Scope, Take, read_gitignore
 
 RACY_NS = 2_000_000_000
@@ -60,7 +56,6 @@ MAX_BATCHES = 32
 WORKERS = min(4, os.cpu_count() or 1)
 """Threads that read: more only wait for the same disk."""
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_OPEN_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 Progress = Callable[[int, int], None]
 """Told the number of entries and bytes so far, now and then."""
@@ -111,67 +106,11 @@ class Tree(NamedTuple):
     own_id: tuple[int, int] | None
 
 
-class Earlier:
-    """An earlier manifest of the same tree, read in step with a walk; a line that still holds is not even parsed."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        """Raises FormatError for a bad header."""
-        self._file = file
-        first = file.readline(MAX_LINE)
-        self._digest = hashlib.sha256(first)
-        self._passed: list[bytes] = []
-        self.header = Header.from_line(first[:-1])
-        self._line = b""
-        self._next()
-
-    def _next(self) -> None:
-        self._line = self._file.readline(MAX_LINE)
-        self._passed.append(self._line)
-        if len(self._passed) >= RUN_OF_LINES:
-            self._digest.update(b"".join(self._passed))
-            self._passed.clear()
-
-    def line_of(self, path: str, head: bytes, tail: bytes) -> bytes | None:
-        """The line of ``path`` if it is ``head``, 64 characters and ``tail``. Paths must come in order.
-
-        Raises FormatError for a line that is none.
-        """
-        if not self._line.startswith(head):
-            key = order(path)
-            while self._line and order(from_line(self._line[:-1]).path) < key:
-                self._next()
-        line = self._line
-        if len(line) == len(head) + 64 + len(tail) and line.startswith(head) and line.endswith(tail):
-            self._next()
-            return line
-        return None
-
-    def pass_over(self, line: bytes) -> None:
-        """Step on where ``line`` is what stands here, which is cheaper than to find out later."""
-        if self._line == line:
-            self._next()
-
-    def finish(self) -> str:
-        """Read the rest; SHA-256 in hex of the whole manifest, to be compared with what was written."""
-        while self._line:
-            self._next()
-        self._digest.update(b"".join(self._passed))
-        return self._digest.hexdigest()
-
-
-class _Found(NamedTuple):
-    """A file to be read."""
-
-    name: str
-    path: str
-    status: os.stat_result
-
-
 class _Batch:
     """Files of one directory that one task reads."""
 
     def __init__(self) -> None:
-        self.files: list[_Found] = []
+        self.files: list[Found] = []
         self.bytes = 0
         self.future: Future[list[Entry]] | None = None
 
@@ -330,7 +269,7 @@ class Walk:
         if batch is None:
             batch = _Batch()
         self._emit(_Pending(batch, len(batch.files)))
-        batch.files.append(_Found(name, path, status))
+        batch.files.append(Found(name, path, status))
         batch.bytes += status.st_size
         return batch
 
@@ -374,7 +313,7 @@ class Walk:
             self._batches += 1
             self._drain(MAX_BATCHES)
 
-    def _read(self, directory: int, files: list[_Found]) -> list[Entry]:
+    def _read(self, directory: int, files: list[Found]) -> list[Entry]:
         try:
             assert self._digester is not None
             return [read_file(directory, found, self._digester, self._stop) for found in files]
@@ -453,48 +392,3 @@ class Walk:
     def _write(self, line: bytes, size: int | None) -> None:
         if run := self._tally.add(line, file_bytes=size):
             self._out.write(run)
-
-
-def read_file(directory: int, found: _Found, digester: Digester, stop: threading.Event) -> Entry:
-    """The entry of a file, read once more where it changed meanwhile. A gap where it cannot be read."""
-    gap = "changing" if found.status.st_size <= MAX_FILE_BYTES else "too-large"
-    for _ in range(2):
-        if stop.is_set() or gap == "too-large":
-            break
-        try:
-            fd = os.open(found.name, _OPEN_FILE, dir_fd=directory)
-        except FileNotFoundError:
-            gap = "vanished"
-            break
-        except OSError:
-            gap = "unreadable"
-            break
-        try:
-            before = os.fstat(fd)
-            if not stat.S_ISREG(before.st_mode):
-                gap = "changing"
-                continue
-            sha256, size = digester.read(fd)
-            after = os.fstat(fd)
-        except OSError:
-            gap = "unreadable"
-            break
-        finally:
-            os.close(fd)
-        if seen_of(before) == seen_of(after) and size == after.st_size:
-            return Entry(
-                path=found.path,
-                kind="file",
-                mode=stat.S_IMODE(after.st_mode),
-                size=size,
-                sha256=sha256,
-                seen=seen_of(after),
-            )
-    return Entry(
-        path=found.path,
-        kind="file",
-        mode=stat.S_IMODE(found.status.st_mode),
-        size=found.status.st_size,
-        gap=gap,
-        seen=seen_of(found.status),
-    )

@@ -17,10 +17,11 @@ from typing import BinaryIO
 from docket.errors import UsageError
 from docket.ledger.events import Event, FsChange, FsSnapshot, PolicyViolation
 from docket.primitives.canonical import Json, encode
-from docket.snapshot.capture import OPEN_DIRECTORY, Capture, Earlier, Progress, Tree, Uncovered, Walk
+from docket.snapshot.capture import OPEN_DIRECTORY, Capture, Progress, Tree, Uncovered, Walk
 from docket.snapshot.changes import Change, Difference, differences, name, pair_renames
 from docket.snapshot.content import HashOnly
 from docket.snapshot.directory import AFTER, BEFORE, SnapshotDirectory
+from docket.snapshot.earlier import Earlier
 from docket.snapshot.manifest import Entry, Header, Reader, entry_to_json, text_to_json
 from docket.snapshot.scope import Scope
 from docket.storage.paths import RunDirectory
