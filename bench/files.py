@@ -146,6 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("tree", type=Path)
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--heavy", type=int, default=3, help="turns of what writes the whole tree")
     parser.add_argument("--part")
     parser.add_argument("--scratch", type=Path)
     options = parser.parse_args()
@@ -164,7 +165,7 @@ def main() -> None:
         for _ in range(TURNS):
             for name in ("first", "again", "git_status"):
                 raw.setdefault(name, []).append(_alone(name, tree, scratch))
-        for _ in range(3):
+        for _ in range(options.heavy):
             for name in ("copy", "snapshot_and_restore"):
                 raw.setdefault(name, []).append(_alone(name, tree, scratch))
     medians = {
