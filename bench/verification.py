@@ -153,15 +153,18 @@ def run(directory: Path, command: list[str]) -> None:
     began = perf_counter()
     done = subprocess.run([*command, str(directory)], stdout=subprocess.DEVNULL, check=False)
     seconds = perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = used.ru_utime + used.ru_stime
     figures = {
         "command": " ".join(command),
         "status": done.returncode,
         "events": events,
         "bytes": (directory / "ledger.jsonl").stat().st_size,
         "ms": round(seconds * 1000),
+        "cpu_ms": round(cpu * 1000),
         "events_per_second": round(events / seconds),
-        "peak_kib": peak,
+        "events_per_cpu_second": round(events / cpu),
+        "peak_kib": used.ru_maxrss,
     }
     sys.stdout.write(encode(figures).decode() + "\n")
 

@@ -268,3 +268,44 @@ for _phrase4, _kind4, _data4 in (
         return ledger_of(run)
 
     vector("chain", _phrase4, "failed", "ledger.form", rules="L-9", comment=f"A malformed {_kind4}.")(_malformed)
+
+
+@vector(
+    "chain",
+    "first-bad-event-decides",
+    "failed",
+    "ledger.time",
+    rules="P-3",
+    comment="Event 2 goes back in time, event 3 is malformed: the earlier event decides, though its check comes later.",
+)
+def _() -> Files:
+    run = opened(0)
+    run.add("note", {})
+    run.add("note", {}, step_us=-1)
+    run.add("note", {})
+    return edit_event(ledger_of(run), 3, lambda event: event.update(by="nobody"))
+
+
+@vector(
+    "chain",
+    "first-bad-check-decides",
+    "failed",
+    "ledger.seq",
+    rules="P-2 P-3",
+    comment="Number, link, hash and time of one event are wrong: the first check in order decides.",
+)
+def _() -> Files:
+    return edit_event(ledger_of(opened(1)), 2, lambda event: event.update(seq=7, prev="0" * 64, elapsed_us=0))
+
+
+@vector(
+    "chain",
+    "receipt-before-ledger",
+    "failed",
+    "receipt.form",
+    rules="P-2",
+    comment="Receipt and ledger are both malformed: the receipt is looked at first.",
+)
+def _() -> Files:
+    files = edit_event(short().files(), 1, lambda event: event.update(by="nobody"))
+    return {**files, "receipt.json": files["receipt.json"].replace(b'"drill":false', b'"drill":0')}

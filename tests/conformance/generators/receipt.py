@@ -605,7 +605,7 @@ refigured(
     "totals-cost-too-low",
     "totals.rows",
     "The total is a picodollar less than its rows.",
-    "R-7 F-1",
+    "R-7 F-1 F-3",
     put("cost_usd", "0.006599999999"),
 )
 refigured("totals-tokens", "totals.rows", "Tokens that the rows do not have.", "R-7 F-1", bump("tokens.output"))
