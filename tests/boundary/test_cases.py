@@ -526,3 +526,34 @@ def test_a_malformed_answer_is_a_502(answer: bytes) -> None:
             assert [end.reason for end in on.record.ends()] == ["truncated"]
 
     run(play())
+
+
+def test_a_slow_reader_slows_the_upstream_and_costs_bounded_memory() -> None:
+    async def play() -> None:
+        sent = 0
+
+        async def floods(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal sent
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+            for _ in range(1000):
+                writer.write(b"z" * 100_000)
+                await writer.drain()
+                sent += 100_000
+
+        async with raw_upstream(floods) as url, stage(url) as on:
+            reader, writer = await asyncio.open_connection("127.0.0.1", on.boundary.port, limit=1000)
+            writer.write(f"GET /r/{on.boundary.token}/up/v1/models HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+            await reader.readuntil(b"\r\n\r\n")
+            before = -1
+            while sent != before:  # until everything on the way is full
+                before = sent
+                await asyncio.sleep(0.1)
+            assert sent < 50_000_000
+            got = 0
+            while got < 100_000_000:
+                got += len(await reader.read(1 << 20))
+            assert sent == 100_000_000
+            writer.close()
+
+    run(play())

@@ -36,7 +36,7 @@ class Connection(asyncio.Protocol):
         self._opened = opened
         self._buffer = bytearray()
         self._reading: asyncio.Future[None] | None = None
-        self._writing: asyncio.Future[None] | None = None
+        self._writing: set[asyncio.Future[None]] = set()
         self._paused_reading = self._paused_writing = False
         self._scanned = 0
         self._listener: Callable[[], None] | None = None
@@ -70,7 +70,7 @@ class Connection(asyncio.Protocol):
             return
         self.gone = True
         _wake(self._reading)
-        _wake(self._writing)
+        self._make_room()
         if self._listener is not None:
             self._listener()
 
@@ -79,7 +79,11 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused_writing = False
-        _wake(self._writing)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        for waiter in tuple(self._writing):
+            _wake(waiter)
 
     def on_gone(self, listener: Callable[[], None] | None) -> None:
         """Call ``listener`` once when the peer leaves (now, if it has left); None stops listening."""
@@ -161,11 +165,12 @@ class Connection(asyncio.Protocol):
 
     async def _drained(self) -> None:
         while self._paused_writing and not self.gone:
-            self._writing = self._loop.create_future()
+            room = self._loop.create_future()
+            self._writing.add(room)  # beside an answer, a 100 Continue may wait
             try:
-                await self._writing
+                await room
             finally:
-                self._writing = None
+                self._writing.discard(room)
         if self.gone:
             raise ClientGoneError("the agent closed its connection")
 
