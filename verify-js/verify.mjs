@@ -1258,7 +1258,7 @@ const isReceipt = shape({
     calls: isNatural, errors: isNatural, denied: isNatural, lost: isNatural, unmetered: isNatural, tokens: isCounts,
     by_source: exactly({ none: isNatural, partial: isNatural, reported: isNatural }),
     by_model: listOf(
-      exactly({ provider: isString, model: isString, calls: isNatural, cost_usd: optional(isAmount) }), MAX_PAIRS + 1,
+      shape({ provider: isString, model: isString, calls: isNatural, cost_usd: optional(isAmount) }), MAX_PAIRS + 1,
     ),
     cost_usd: optional(isAmount), cost_is: oneOf("exact", "lower-bound", "none"),
   }),
