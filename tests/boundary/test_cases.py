@@ -16,7 +16,7 @@ from backports import zstd
 
 from docket.boundary import body as bodies
 from docket.boundary.upstream import Limits
-from docket.ledger.events import Forwarded, ModelDenied
+from docket.ledger.events import Forwarded, ModelDenied, Unauthorized
 from docket.sim.answers import Step
 from docket.sim.upstream import Script, ScriptedProvider
 from kit.boundary import Record, Stage, parse, raw_upstream, read_request, run, stage
@@ -136,6 +136,11 @@ def test_what_cannot_be_parsed_is_a_400_and_never_a_500() -> None:
                 b"GET / HTTP/1.1\r\n: v\r\n\r\n",
             ):
                 assert parse(await on.raw(raw)).status == 400
+            assert on.record.of(Unauthorized)
+            assert not on.record.of(ModelDenied)
+            twice = f"GET /r/{on.boundary.token}/up/ HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"
+            assert parse(await on.raw(twice.encode())).status == 400
+            assert [event.code for event in on.record.of(ModelDenied)] == ["malformed_request"]
             chunked = post(on, b"zz\r\n", "Transfer-Encoding: chunked").replace(b"\r\nContent-Length: 4", b"")
             assert parse(await on.raw(chunked)).status == 400
             assert not on.fatal

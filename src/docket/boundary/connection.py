@@ -26,6 +26,8 @@ from docket.errors import ClientGoneError
 HIGH_WATER = 256 * 1024
 """Unread bytes of one connection at which reading pauses: two socket buffers, so that a body flows without stopping."""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+START = 512
+"""Bytes of a malformed head that are looked at for the token: method, path prefix and token are far shorter."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -43,6 +45,8 @@ class Connection(asyncio.Protocol):
         self.gone = False
         self.idle = True
         """Whether no request is under way."""
+        self.start = b""
+        """The first ``START`` bytes of the last head, malformed or not."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -125,6 +129,7 @@ class Connection(asyncio.Protocol):
         """The next request's head. Raises ClientGoneError when there is none, WireError for a malformed one."""
         self._scanned = 0
         while True:
+            self.start = bytes(self._buffer[:START])
             raw = self._cut_head()
             if raw is not None:
                 return parse_request(raw)
@@ -150,10 +155,6 @@ class Connection(asyncio.Protocol):
         if b"\n\n" in buffer:
             raise WireError("a line ends without a carriage return")
         return None
-
-    def peek(self, limit: int) -> bytes:
-        """The first received bytes that nobody took, without taking them."""
-        return bytes(self._buffer[:limit])
 
     async def write(self, data: bytes) -> None:
         """Send ``data``, waiting while the peer does not read. Raises ClientGoneError."""

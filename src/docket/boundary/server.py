@@ -22,7 +22,7 @@ from docket.boundary.exchange import Admission, Exchange, Recorder, Upstream
 from docket.boundary.forward import RUN_ENDED, Forwarder
 from docket.boundary.health import Health
 from docket.boundary.refusals import Answer, forbidden
-from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address, origin_form
+from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address
 from docket.boundary.settings import Settings
 from docket.boundary.upstream import Upstreams
 from docket.boundary.websocket import WebSockets
@@ -230,18 +230,15 @@ class Boundary:
 
     async def _malformed(self, connection: Connection, error: WireError) -> None:
         """Answer a head that could not be read: a JSON error, and an event where it carried the token."""
-        _, _, start = connection.peek(512).partition(b" ")
+        _, _, target = connection.start.partition(b" ")
         code = {414: "target_too_long", 431: "headers_too_long"}.get(error.status, "malformed_request")
         nobody = HttpClient(connection, _NOTHING, RequestBody(connection, _NOTHING, _NO_BODY))
-        if error.status not in (414, 431) or self._carries_token(start):
+        if address(target, self.token.encode()) is not None:
             await self._denials.turn_away(error.status, code, str(error), nobody, close=True)
         else:
             await self._denials.unauthorized()
             await nobody.refuse(self._denials.bad(error.status, code, str(error), close=True))
         await self._linger(connection)
-
-    def _carries_token(self, start: bytes) -> bool:
-        return origin_form(start).startswith(b"/r/" + self.token.encode() + b"/")
 
     async def _connect(self, connection: Connection, head: RequestHead, client: HttpClient) -> bool:
         """CONNECT to the boundary itself, as one real agent sends it, leads back here; there is no other tunnel."""
