@@ -4,7 +4,7 @@ BIN := $(V)/bin
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz bench soak load clean
+.PHONY: node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,9 @@ soak: venv ## steady traffic with 1 % faults for SECONDS (600), watched; a dated
 
 load: venv ## more and more workers until the rate no longer grows; a dated report in docs/measurements/
 	$(BIN)/python -m bench.load --out docs/measurements
+
+mutants: venv ## change one operator or constant of the core at a time (EACH a package): which does a test notice?
+	PYTHONPATH=tests $(BIN)/python -m tools.mutants --each $(or $(EACH),12) --seed $(or $(SEED),7)
 
 vectors: venv ## write spec/vectors anew from their generators
 	PYTHONPATH=tests $(BIN)/python -m conformance.write
