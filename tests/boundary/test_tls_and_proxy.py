@@ -136,10 +136,11 @@ def test_plain_http_goes_to_a_proxy_in_absolute_form() -> None:
         proxy = Proxy()
         async with (
             raw_upstream(proxy) as url,
-            stage("http://provider.test:8080/v1", environment={"http_proxy": url}) as on,
+            stage("http://provider.test:8080/v1", environment={"http_proxy": url.replace("//", "//u:p@")}) as on,
         ):
             assert (await on.call("/v1/models?limit=1", method="GET")).status == 200
             assert proxy.heads[0].startswith(b"GET http://provider.test:8080/v1/models?limit=1 HTTP/1.1\r\n")
+            assert b"\r\nProxy-Authorization: Basic dTpw\r\n" in proxy.heads[0]
 
     run(play())
 

@@ -58,6 +58,8 @@ class Outgoing(NamedTuple):
     head: RequestHead
     target: bytes
     body: Sendable
+    added: tuple[Header, ...] = ()
+    """Fields for the operator's proxy, which go no further."""
 
 
 class Response:
@@ -205,6 +207,7 @@ def request_fields(request: Outgoing, framing: Framing) -> list[Header]:
     if request.origin.authorization is not None:
         fields = [header for header in fields if header[0].lower() != b"authorization"]
         fields.append((b"Authorization", request.origin.authorization))
+    fields += request.added
     return fields
 
 

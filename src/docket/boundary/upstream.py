@@ -53,7 +53,7 @@ class Upstreams:
         """
         origin = request.origin
         link = self._reuse(origin) or await self._connect(origin)
-        request = request._replace(target=self._target(request))
+        request = self._proxied(request)
         response = Response(link, request.head.method, self._limits.silence, lambda: self._keep(origin, link))
         try:
             await response.begin(self._tasks, request, informed)
@@ -69,10 +69,11 @@ class Upstreams:
         the link. Raises UpstreamError as ``open`` does.
         """
         link = await self._connect(request.origin)
+        request = self._proxied(request)
         wanted = request.head.first(b"upgrade") or b""
         fields = [*request_fields(request, NO_BODY), (b"Connection", b"Upgrade"), (b"Upgrade", wanted)]
         try:
-            await link.write(encode_request(request.head.method, self._target(request), fields))
+            await link.write(encode_request(request.head.method, request.target, fields))
             head = await link.head(self._limits.silence)
             while head.status < 200 and head.status != 101:
                 head = await link.head(self._limits.silence)
@@ -84,12 +85,14 @@ class Upstreams:
             raise
         return head, link
 
-    def _target(self, request: Outgoing) -> bytes:
-        """Absolute form where a proxy takes plain HTTP (RFC 9112 section 3.2.2)."""
+    def _proxied(self, request: Outgoing) -> Outgoing:
+        """In absolute form, and with the proxy's credential, where a proxy takes plain HTTP (RFC 9112 section 3.2.2)."""
         origin = request.origin
-        if origin.scheme == "http" and self._proxy.address(origin) is not None:
-            return b"http://" + origin.authority + request.target
-        return request.target
+        if origin.scheme != "http" or self._proxy.address(origin) is None:
+            return request
+        credential = self._proxy.credential(origin)
+        fields: tuple[Header, ...] = () if credential is None else ((b"Proxy-Authorization", credential),)
+        return request._replace(target=b"http://" + origin.authority + request.target, added=fields)
 
     def _reuse(self, origin: Origin) -> Link | None:
         idle = self._idle.get(origin)
