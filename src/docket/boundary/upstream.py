@@ -86,7 +86,7 @@ class Upstreams:
         return head, link
 
     def _proxied(self, request: Outgoing) -> Outgoing:
-        """In absolute form, and with the proxy's credential, where a proxy takes plain HTTP (RFC 9112 section 3.2.2)."""
+        """In absolute form and with the proxy's credential, where one takes plain HTTP (RFC 9112 section 3.2.2)."""
         origin = request.origin
         if origin.scheme != "http" or self._proxy.address(origin) is None:
             return request
