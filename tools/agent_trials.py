@@ -39,6 +39,7 @@ class Trial:
     name: str
     package: str
     installer: str
+    """``npm``, or ``pip...``: each of these names a virtual environment of its own."""
     command: tuple[str, ...]
     environment: dict[str, str]
     retries: bool = True
@@ -51,6 +52,13 @@ TRIALS = (
         "@anthropic-ai/claude-code@2.1.197",
         "npm",
         ("claude", "-p", "--model", "claude-sonnet-4-5", "say hi"),
+        {"ANTHROPIC_API_KEY": "sk-trial"},
+    ),
+    Trial(
+        "claude-code 2.1.332 in claude-agent-sdk",
+        "claude-agent-sdk==0.2.189",
+        "pip-claude",
+        ("claude", "-p", "--model", "claude-opus-5-5", "say hi"),
         {"ANTHROPIC_API_KEY": "sk-trial"},
     ),
     Trial(
@@ -177,6 +185,8 @@ def install(trial: Trial, home: Path) -> Path | None:
         if not (found / command).exists():
             _quietly([sys.executable, "-m", "venv", str(place)])
             _quietly([str(found / "pip"), "install", "-q", "--disable-pip-version-check", trial.package])
+            for bundled in place.glob(f"lib/python3*/site-packages/*/_bundled/{command}"):
+                (found / command).symlink_to(bundled)
     return found if (found / command).exists() else None
 
 

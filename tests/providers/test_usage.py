@@ -422,3 +422,40 @@ def test_what_a_chat_request_asks_for(body: Any, model: str, stream: bool, limit
 def test_endpoints(family: str, method: str, path: str, name: str, kind: str) -> None:
     endpoint = registry.recognise(family, method, path)
     assert (endpoint.name, endpoint.kind.value) == (name, kind)
+
+
+@pytest.mark.parametrize(("model", "searches"), [("gemini-2.5-pro", 1), ("gemini-3-pro-preview", 3)])
+def test_searches_with_google_are_counted_as_they_are_billed(model: str, searches: int) -> None:
+    candidate = {"finishReason": "STOP", "groundingMetadata": {"webSearchQueries": ["a", "b", "c"]}}
+    usage = {"promptTokenCount": 8, "candidatesTokenCount": 2, "totalTokenCount": 10}
+    answer = dump({"candidates": [candidate], "usageMetadata": usage, "modelVersion": model})
+    seen = observe("gemini", f"/v1beta/models/{model}:generateContent", {}, answer)
+    assert dict(seen.counts.items) == {"input": 8, "output": 2, "web_search": searches}
+
+
+@pytest.mark.parametrize(
+    ("usage", "tier"),
+    [
+        ({}, None),
+        ({"service_tier": "standard", "inference_geo": "global"}, "standard"),
+        ({"service_tier": "priority"}, "priority"),
+        ({"speed": "fast", "service_tier": "standard"}, "fast"),
+        ({"inference_geo": "us"}, "standard-us"),
+    ],
+)
+def test_the_tier_that_anthropic_served(usage: dict[str, str], tier: str | None) -> None:
+    answer = dump({"type": "message", "id": "m", "usage": {"input_tokens": 1, "output_tokens": 1, **usage}})
+    assert observe("anthropic", "/v1/messages", {"model": "claude-x"}, answer).tier == tier
+
+
+def test_searches_of_the_responses_api_are_counted() -> None:
+    output = [
+        {"type": "web_search_call", "action": {"type": "search", "query": "x"}},
+        {"type": "web_search_call", "action": {"type": "open_page"}},
+        {"type": "file_search_call"},
+        {"type": "message"},
+    ]
+    usage = {"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}
+    answer = dump({"object": "response", "status": "completed", "model": "gpt-5", "output": output, "usage": usage})
+    seen = observe("openai", "/v1/responses", {"model": "gpt-5"}, answer)
+    assert dict(seen.counts.items) == {"input": 10, "output": 5, "web_search": 1, "file_search": 1}

@@ -41,6 +41,9 @@ class Booking:
     def __init__(self, policy: Policy, table: PriceTable, calibration: Calibration) -> None:
         self._quota = policy.budget.mode == "quota"
         self._unpriced = policy.budget.unpriced
+        capped = policy.caps.max_usd is not None or policy.caps.max_tokens is not None
+        self._bounded = policy.caps.hold == "worst" and capped
+        """Whether a hold is a bound that no guess can pass."""
         self._table = table
         self._calibration = calibration
 
@@ -63,7 +66,8 @@ class Booking:
             self._learn(call, seen, counts, amounts)
         elif _whole(ended):
             usage = replace(usage, estimate=self._estimate(call, seen))
-            amounts = _at_least(amounts, _value(usage.estimate))
+            guess = _value(usage.estimate)
+            amounts = _at_least(amounts, _at_most(guess, hold) if self._bounded else guess)
         else:
             amounts = _at_least(amounts, hold)
         return Booked(usage, model, name, amounts)
@@ -122,6 +126,10 @@ def _value(guess: Estimate | None) -> Amounts:
 
 def _at_least(amounts: Amounts, other: Amounts) -> Amounts:
     return Amounts(*map(max, amounts, other))
+
+
+def _at_most(amounts: Amounts, other: Amounts) -> Amounts:
+    return Amounts(*map(min, amounts, other))
 
 
 def _refused_by_provider(ended: Ended) -> bool:

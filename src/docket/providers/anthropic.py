@@ -162,8 +162,9 @@ def _tokens(usage: Document) -> tuple[tuple[tuple[str, int], ...], bool] | None:
 
 
 def _tier(usage: Document) -> str | None:
-    """Fast mode and priority are prices of their own; the usage says what was served."""
-    return "fast" if usage.get("speed") == "fast" else text(usage, "service_tier")
+    """Fast mode, priority and inference kept in one country are prices of their own; the usage says what was served."""
+    tier = "fast" if usage.get("speed") == "fast" else text(usage, "service_tier")
+    return f"{tier or 'standard'}-us" if usage.get("inference_geo") == "us" else tier
 
 
 def _reasoning(usage: Document) -> int | None:

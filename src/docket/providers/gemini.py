@@ -7,6 +7,7 @@ holds its cached part; thoughts and the prompts of tools stand beside candidates
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from docket.ledger.usage import Counts
@@ -46,7 +47,7 @@ class Gemini:
     def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
         if status >= 400:
             return AnswerObserver(framing_of(headers), ErrorFold())
-        return AnswerObserver(framing_of(headers, Elements()), ContentFold())
+        return AnswerObserver(framing_of(headers, Elements()), ContentFold(call.model))
 
 
 def _is_open(document: Document) -> bool:
@@ -67,14 +68,17 @@ class ContentFold:
 
     terminators: ClassVar[frozenset[bytes]] = frozenset()
 
-    def __init__(self) -> None:
+    def __init__(self, asked: str) -> None:
+        """``asked`` is the model that the request named."""
         self.ended = False
+        self._asked = asked
         self._usage: Document = {}
         self._model: str | None = None
         self._id: str | None = None
         self._finish: str | None = None
         self._error: str | None = None
         self._failed = False
+        self._queries = 0
 
     def see(self, name: bytes, document: Document) -> None:
         if document.get("error") is not None:
@@ -87,6 +91,9 @@ class ContentFold:
             self._usage = {**self._usage, **{name: value for name, value in usage.items() if value is not None}}
         for candidate in members(document, "candidates"):
             self._finish = text(candidate, "finishReason") or self._finish
+            queries = member(candidate, "groundingMetadata").get("webSearchQueries")
+            if isinstance(queries, list):
+                self._queries = max(self._queries, len(queries))
         self._finish = text(member(document, "promptFeedback"), "blockReason") or self._finish
         self.ended = self.ended or (self._finish is not None and bool(usage))
 
@@ -94,6 +101,9 @@ class ContentFold:
         cut_short = frozenset({self._finish}) - COMPLETE if self._finish else frozenset()
         terminal = ending(error=self._failed, done=self.ended, finish=self._finish, limits=cut_short, clean=clean)
         counts, thoughts = read_usage(self._usage, final=terminal in ("complete", "incomplete"))
+        if self._queries and counts.source != "none":
+            searches = ("web_search", searches_billed(self._model or self._asked, self._queries))
+            counts = replace(counts, items=(*counts.items, searches))
         return Observation(
             terminal=terminal,
             counts=counts,
@@ -104,6 +114,11 @@ class ContentFold:
             answer_id=self._id,
             reasoning=thoughts,
         )
+
+
+def searches_billed(model: str, queries: int) -> int:
+    """Searches with Google that an answer is billed for: a grounded prompt once up to Gemini 2, each query after."""
+    return 1 if model.rpartition("/")[2].startswith(("gemini-1", "gemini-2")) else queries
 
 
 def read_usage(usage: Document, *, final: bool) -> tuple[Counts, int | None]:
