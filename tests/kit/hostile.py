@@ -60,8 +60,9 @@ def lay_out(place: Path, name: str) -> Scene:
     scene = Scene(place)
     scene.outside.mkdir(parents=True)
     (scene.outside / "keep").write_text(SECRET)
-    (scene.outside / "dir").mkdir()
-    (scene.outside / "dir/keep").write_text(SECRET)
+    for folder in ("dir", "deep"):  # "deep" so that a link in the place of "sub" leads on
+        (scene.outside / folder).mkdir()
+        (scene.outside / folder / "keep").write_text(SECRET)
     for folder in ("sub/deep", "other"):
         (scene.work / folder).mkdir(parents=True)
     for file in ("sub/keep", "sub/deep/keep", "other/file", "top", "mode"):
