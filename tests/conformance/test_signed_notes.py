@@ -53,7 +53,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(SOURCE, module / "note" / "note.go")
     (module / "go.mod").write_text("module reader\n\ngo 1.21\n")
     (module / "main.go").write_text(MAIN)
-    environment = os.environ | {"GOPROXY": "off", "GOCACHE": str(module / "cache"), "GOFLAGS": "-mod=mod"}
+    environment = os.environ | {"GOPROXY": "off", "GOFLAGS": "-mod=mod"}
     subprocess.run([compiler, "build", "-o", "reader", "."], cwd=module, check=True, env=environment)
     return module / "reader"
 

@@ -22,9 +22,8 @@ def table() -> str:
     rules = re.findall(r"\*\*([A-Z]-[0-9]+)\*\*", SPEC.read_text().split(HEADING)[0])
     rows = [f"| {rule} | {', '.join(pinned[rule])} |" for rule in rules if rule in pinned]
     text = (
-        "Written by `make vectors`. Rules that only bind a writer or the text of an answer have none; "
-        "L-2 and the other\n"
-        "large limits are held by tests that make their documents, some of more than a megabyte.\n"
+        "Written by `make vectors`. Rules that only bind a writer or the text of an answer have none; L-2 and\n"
+        "the other large limits are held by tests that make their documents, some of more than a megabyte.\n"
     )
     return f"{HEADING}\n{text}\n| rule | vectors |\n| --- | --- |\n" + "\n".join(rows) + "\n"
 
