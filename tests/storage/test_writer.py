@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from docket.clock import SystemClock
-from docket.errors import FormatError, LedgerError, LedgerLockedError, LedgerWriteError
+from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerLockedError, LedgerWriteError
 from docket.ledger.chain import MAX_LINE, Entry
 from docket.ledger.checkpoint import parse, split
 from docket.ledger.events import Note
 from docket.sim.disk import Crash, Fail, FaultyDisk, Operation, Plan, Short
 from docket.storage.durable import SystemDisk
+from docket.storage.lock import Lock
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
 from docket.storage.reader import read_ledger
 from docket.storage.record import CHECKPOINT_EVENTS
@@ -435,3 +436,17 @@ async def test_a_disk_that_refuses_leaves_the_true_file_with_its_descriptor(tmp_
     await writer.compare()
     await writer.close()
     assert len(entries_of(run)) == 3
+
+
+async def test_a_new_writer_never_appends_behind_a_torn_line(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    await write_run(run, some_events(1))
+    with (run.path / LEDGER).open("ab") as file:
+        file.write(b'{"by":')
+    before = (run.path / LEDGER).read_bytes()
+    lock = Lock(run)
+    with pytest.raises(LedgerDamagedError, match="torn") as caught:
+        LedgerWriter.resume(run, lock, read_ledger(run), key=KEY, clock=SystemClock())
+    assert caught.value.hint == f"docket doctor --quarantine-torn-tail {run.path}"
+    assert (run.path / LEDGER).read_bytes() == before
+    lock.release()

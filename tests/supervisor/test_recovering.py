@@ -16,7 +16,9 @@ from docket.ledger.recovery import decide
 from docket.policy.model import Caps, Policy
 from docket.primitives.money import Usd
 from docket.primitives.signature import SigningKey
+from docket.sim.disk import Crash, FaultyDisk, Operation
 from docket.storage.documents import documents_at
+from docket.storage.durable import SystemDisk
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory
 from docket.storage.reader import read_ledger
 from docket.supervisor.closing import close, quarantine_torn_tail
@@ -290,3 +292,43 @@ async def test_a_machine_that_restarted_with_other_clocks_goes_on_from_the_last_
     assert checked(run.path).verdict.value == "incomplete"
     elapsed = receipt["session"]["elapsed_us"]  # type: ignore[index,call-overload]
     assert before <= elapsed < before + 3_000_000  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["died", "sealed"])
+async def test_a_crash_at_any_call_of_taking_a_run_up_leaves_what_can_be_taken_up_or_closed(
+    tmp_path: Path, sealed: bool
+) -> None:
+    run = new_run(tmp_path, number=NUMBER)
+    await write_unsealed(run, 2)
+    if sealed:
+        await continue_run(run.path)
+    else:
+        with (run.path / LEDGER).open("ab") as file:
+            file.write(b"\0torn")
+    number, crashed = 0, True
+    while crashed:
+        copy = tmp_path / f"{number}" / ".docket" / "runs" / NUMBER
+        shutil.copytree(run.path, copy)
+
+        def plan(operation: Operation, at: int = number) -> Crash | None:
+            return Crash() if operation.number == at else None
+
+        disk = FaultyDisk(SystemDisk(), plan)
+        try:
+            taken = take_up(copy, Policy(), None, SystemClock(), disk)
+            taken.lock.release()
+            taken.run.close()
+        except DocketError:
+            pass
+        crashed = disk.crashed
+        again = tmp_path / f"{number}-closed" / ".docket" / "runs" / NUMBER
+        shutil.copytree(copy, again)
+        if not (again / RECEIPT).exists():
+            closing = RunDirectory.open(again)
+            close(closing, SystemClock())
+            closing.close()
+        assert checked(again).verdict.value == ("incomplete" if sealed else "recovered"), number
+        await continue_run(copy)
+        assert checked(copy).verdict.value == "incomplete", number
+        number += 1
+    assert number >= 3

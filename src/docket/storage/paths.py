@@ -36,6 +36,11 @@ def docket_number(unix_us: int, entropy: Entropy) -> str:
     return f"DKT-{date}-" + "".join(_ALPHABET[byte & 31] for byte in entropy(10))
 
 
+def earlier_receipt(session: int) -> str:
+    """The name that the receipt of ``session`` has once a later session has begun."""
+    return f"receipt-{session}.json"
+
+
 class RunDirectory:
     """One run's directory, held open; every file in it is reached through the descriptor."""
 

@@ -23,7 +23,7 @@ from docket.receipt.model import Anchor, Caps, Evidence, Run
 from docket.storage.durable import write_new
 from docket.storage.guard import Ceilings
 from docket.storage.lock import Lock
-from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory
+from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory, earlier_receipt
 from docket.storage.quarantine import Quarantined, quarantine
 from docket.storage.record import Committed, Item, Record, position_of, reopen_files
 from docket.supervisor.past import Past, read_past
@@ -133,12 +133,28 @@ def close(run: RunDirectory, clock: Clock, entropy: Entropy = os.urandom) -> Clo
                 f"{run.path} ended before its policy was recorded: no agent was started, there is nothing to close",
                 hint="docket prune removes whole runs",
             )
+        if _put_back_receipt(run, past):
+            position = position_of(past.read)
+            return Closed(moved, 0, position.size, position.root)
         lost = len(past.open_requests)
         past = lose_open_calls(run, past, clock)
         root = _write_receipt(run, past, clock, entropy)
         return Closed(moved, lost, past.read.scan.chain.size, root)
     finally:
         lock.release()
+
+
+def _put_back_receipt(run: RunDirectory, past: Past) -> bool:
+    """Undo what a further session did before it died without a trace: the last one's receipt is the run's again."""
+    kept = earlier_receipt(len(past.sessions) - 1)
+    if past.read.scan.last_type != "session.end" or run.read(kept) is None:
+        return False
+    try:
+        run.disk.rename(kept, RECEIPT, run.fd)
+        run.disk.sync_directory(run.fd)
+    except OSError as error:
+        raise LedgerWriteError(f"cannot put back {run.path / kept}: {error.strerror}") from error
+    return True
 
 
 def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy) -> str:

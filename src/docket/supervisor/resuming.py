@@ -20,7 +20,7 @@ from docket.primitives.signature import SigningKey
 from docket.storage.documents import documents_at
 from docket.storage.durable import Disk
 from docket.storage.lock import Lock
-from docket.storage.paths import RECEIPT, SNAPSHOT, RunDirectory, point_latest
+from docket.storage.paths import RECEIPT, SNAPSHOT, RunDirectory, earlier_receipt, point_latest
 from docket.supervisor.closing import lose_open_calls, refuse_living, set_aside_torn
 from docket.supervisor.past import Past, read_past
 from docket.verify.report import Verdict
@@ -112,10 +112,12 @@ def _refuse_unverified(run: RunDirectory) -> None:
 
 def _keep_earlier(run: RunDirectory, session: int) -> None:
     """Give receipt and snapshot of the earlier session its number; a file of that name is never overwritten."""
-    disk, kept = run.disk, f"receipt-{session}.json"
+    disk, kept = run.disk, earlier_receipt(session)
     try:
-        if run.read(RECEIPT) is not None:
-            disk.link(RECEIPT, kept, run.fd)
+        receipt = run.read(RECEIPT)
+        if receipt is not None:
+            if run.read(kept) != receipt:  # equal where an earlier attempt died in the middle of this
+                disk.link(RECEIPT, kept, run.fd)
             disk.unlink(RECEIPT, run.fd)
         if os.path.lexists(run.path / SNAPSHOT):
             disk.rename(SNAPSHOT, f"{SNAPSHOT}-{session}", run.fd)
