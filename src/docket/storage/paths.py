@@ -118,7 +118,9 @@ def find_run(docket_dir: Path, name: Path) -> Path:
 
 
 def _make_docket_dir(docket_dir: Path, disk: Disk) -> None:
-    docket_dir.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+    if not docket_dir.is_dir():
+        docket_dir.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        _sync_path(disk, docket_dir.resolve().parent)
     (docket_dir / RUNS).mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     with suppress(FileExistsError):
         fd = os.open(docket_dir / ".gitignore", os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
