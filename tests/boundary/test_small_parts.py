@@ -13,6 +13,7 @@ from docket.boundary.routes import Address, address
 from docket.boundary.tee import Tee
 from docket.boundary.wire import ResponseHead
 from docket.ledger.events import ModelDenied, Unauthorized
+from docket.ledger.usage import Counts
 from docket.providers.call import Observation
 from kit.boundary import Record, run
 
@@ -122,3 +123,27 @@ def test_a_tee_that_cannot_make_an_observer_still_counts() -> None:
     tee.begin(ResponseHead(1, 200, b"OK", ()))
     tee.feed(b"data")
     assert (tee.finish(clean=True), tee.size, tee.kept) == (None, 4, b"dat")
+
+
+class Clean:
+    saw_end = False
+
+    def __init__(self) -> None:
+        self.clean: bool | None = None
+
+    def feed(self, data: bytes) -> None:
+        pass
+
+    def finish(self, *, clean: bool) -> Observation:
+        self.clean = clean
+        return Observation(terminal="complete", counts=Counts(source="partial"))
+
+
+def test_a_body_that_breaks_in_its_coding_is_never_a_clean_one_to_the_observer() -> None:
+    observer = Clean()
+    tee = Tee(lambda _status, _headers: observer)
+    tee.begin(ResponseHead(1, 200, b"OK", ((b"Content-Encoding", b"gzip"),)))
+    tee.feed(b"no gzip at all")
+    seen = tee.finish(clean=True)
+    assert seen is not None
+    assert (observer.clean, seen.terminal, seen.unread) == (False, "complete", "coding")
