@@ -55,8 +55,8 @@ def report(found: list[tuple[float, str]], times: int, load: tuple[float, ...]) 
 
 {green} of {len(found)} rounds green. Command: `python -m tools.endings_under_load --times {times}`, {today},
 {os.cpu_count()} cores, {platform.system()} {platform.release()}, CPython {platform.python_version()}.
-Beside the tests, one process for each core runs an endless loop; the machine was shared besides. Load average
-at the end: {load[0]:.1f}, {load[1]:.1f}, {load[2]:.1f}.
+Beside the tests, one process for each core runs an endless loop; the machine was shared besides. Load at the end:
+{load[0]:.1f}, {load[1]:.1f}, {load[2]:.1f}.
 
 Each round is every test of a way to end that takes under 20 s: the status table, signals, job control on a
 pseudo-terminal, stragglers of all kinds, the death of docket and of the guardian, caps on time through clock steps,

@@ -68,7 +68,11 @@ class PseudoTerminal:
             return False
         self.transcript += data
         self._unread += data
+        self.received(data)
         return bool(data)
+
+    def received(self, data: bytes) -> None:
+        """What the screen got just now; for whoever records it."""
 
     def resize(self, rows: int, columns: int) -> None:
         """Change the window size, as a terminal emulator does."""
