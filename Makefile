@@ -4,7 +4,7 @@ BIN := $(V)/bin
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz bench soak load mutants clean
+.PHONY: terminal-session node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -52,6 +52,9 @@ docs: venv ## write again the pages that are generated from the code
 
 node-sdks: ## install the providers' Node SDKs, which some end-to-end tests drive
 	npm install --no-audit --no-fund --silent --prefix .node-sdks $(NODE_SDKS)
+
+terminal-session: venv ## record an interactive agent under docket in a real terminal, for docs/supervision.md
+	PYTHONPATH=tests $(BIN)/python -m tools.record_terminal
 
 changelog: ## show what changes/ says about the next version
 	@$(PY) -m tools.changelog

@@ -1,8 +1,8 @@
 """Record an interactive agent under docket in a real terminal: ``docs/terminal-session.cast`` and the text of it.
 
-``python -m tools.record_terminal [--out docs]``. A scripted person types into an interactive bash on a pseudo-terminal;
-what the screen received is written as asciicast version 2 (https://docs.asciinema.org/manual/asciicast/v2/) and, without
-timing and control sequences, as a text block that docs/supervision.md includes.
+``make terminal-session``. A scripted person types into an interactive bash on a pseudo-terminal;
+what the screen received is written as asciicast version 2 (https://docs.asciinema.org/manual/asciicast/v2/) and,
+without timing and control sequences, as a text block that stands in docs/supervision.md.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class Recording(PseudoTerminal):
         self.clock = SystemClock()
         self.started = self.clock.monotonic_us()
         self.events: list[tuple[float, str]] = []
-        super().__init__(argv, env=env, cwd=cwd)
-        self.resize(ROWS, COLUMNS)
+        super().__init__(argv, env=env, cwd=cwd, size=(ROWS, COLUMNS))
 
     def received(self, data: bytes) -> None:
         seconds = (self.clock.monotonic_us() - self.started) / 1e6
@@ -51,7 +50,7 @@ def play(terminal: Recording) -> None:
     """What the person does: talk, Ctrl-C twice, Ctrl-Z, something else, ``fg``, and the end; then the receipt."""
     terminal.expect(r"\$ ")
     terminal.send("docket run --label session -- sh agent.sh\n")
-    terminal.expect("q ends")
+    terminal.expect("> ")
     terminal.send("good morning\n")
     terminal.expect("you said")
     for _ in range(2):
@@ -65,6 +64,7 @@ def play(terminal: Recording) -> None:
     terminal.expect(r"\$ ")
     terminal.send("fg\n")
     terminal.expect("back in the foreground")
+    terminal.expect("> ")
     terminal.send("q\n")
     terminal.expect("receipt: ")
     terminal.expect(r"\$ ")

@@ -19,8 +19,16 @@ from kit.processes import PATIENCE
 class PseudoTerminal:
     """``argv`` as the leader of a new session whose controlling terminal is ours."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        size: tuple[int, int] = (24, 80),
+    ) -> None:
+        """``size`` is rows and columns."""
         self.master, slave = pty.openpty()
+        self.resize(*size)
         self.process = subprocess.Popen(
             argv,
             stdin=slave,
