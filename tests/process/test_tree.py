@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import signal
@@ -14,6 +15,8 @@ import pytest
 
 from docket.process import reaper
 from docket.process.cgroup import ControlGroup
+from docket.process.outcome import ExitStatus, Spawned
+from docket.process.supervision import Guardian
 from kit.freezer import Freezer
 from kit.processes import argument_holders, gone, state, until
 from tests.process.conftest import CASES, ROOT, Run, agent
@@ -207,6 +210,44 @@ def test_docket_ends_the_run_when_the_guardian_dies_and_says_so(run: Start) -> N
     assert all(gone(pid, 0) for pid in pids)
     group = ControlGroup.of(started.guardian)
     assert group is None or not Path(group.path).exists()
+
+
+DYING = """#!{python} -I
+import os, signal, sys
+from docket.process import guardian
+
+def die(self, started):
+    while not os.path.exists({started!r}):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+
+guardian.Guardian._launched = die
+sys.argv[1:] = sys.argv[-2:]
+guardian.main()
+"""
+
+
+def test_a_guardian_that_dies_before_it_could_report_the_start_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent runs, and has a child in another session, but docket has not heard of it: all of it is ended."""
+    program = tmp_path / "guardian"
+    program.write_text(DYING.format(python=sys.executable, started=str(tmp_path / "started")))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    guardian = Guardian.start()
+    script = f"setsid sleep 300 & echo $! >{tmp_path}/pid; mv {tmp_path}/pid {tmp_path}/started; exec tail -f /dev/null"
+
+    async def supervise() -> None:
+        started = await guardian.spawn(["sh", "-c", script], os.environ, str(tmp_path))
+        assert isinstance(started, Spawned)
+        assert await guardian.exited() == ExitStatus(signal=signal.SIGKILL)
+        reaped = await guardian.reap(5)
+        assert reaped.guardian_lost
+        await guardian.close()
+
+    asyncio.run(supervise())
+    assert gone(int((tmp_path / "started").read_text()), 0)
 
 
 def test_a_stopped_guardian_is_set_going_again(run: Start) -> None:

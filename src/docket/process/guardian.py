@@ -7,8 +7,8 @@ however docket died, it kills every descendant, walking until none is left. It c
 the agent carries the guardian's. It knows nothing of ledgers or HTTP.
 
 From docket: ``spawn cwd argc argv... env...``, ``signal n``, ``stop n grace_us``, ``reap grace_us``.
-To docket: ``ready``, ``spawned pid``, ``failed status text``, ``terminal away|home``, ``stopped n``, ``hangup``,
-``exited code|signal n core``, ``orphan pid ended command``, ``reaped unnamed``.
+To docket: ``ready``, ``forked pid``, ``spawned pid``, ``failed status text``, ``terminal away|home``, ``stopped n``,
+``hangup``, ``exited code|signal n core``, ``orphan pid ended command``, ``reaped unnamed``.
 """
 
 from __future__ import annotations
@@ -175,6 +175,7 @@ class Guardian:
         self._running = True
         self._childless = False
         self._reaper = Reaper(os.getpid(), pid, self._group)
+        self._say("forked", pid)  # said before the agent can do anything: should the guardian die, docket ends the tree
         self._give_terminal()
 
     def _enter_group(self) -> None:

@@ -46,6 +46,7 @@ class Guardian:
         self._machine = host()
         self._clock = SystemClock()
         self._link: _Link | None = None
+        self._forked: int | None = None
         self._agent: int | None = None
         self._stage: asyncio.Future[list[bytes]] | None = None
         self._exit: asyncio.Future[ExitStatus] | None = None
@@ -211,6 +212,8 @@ class Guardian:
             case b"ready" | b"unready" | b"spawned" | b"failed":
                 if self._stage is not None and not self._stage.done():
                     self._stage.set_result(message)
+            case b"forked":
+                self._forked = int(fields[0])
             case b"exited":
                 number = int(fields[1])
                 if fields[0] == b"code":
@@ -253,18 +256,26 @@ class Guardian:
         self._process.kill()
         self._process.wait()
         self._guardian_gone()
-        if self._stage is not None and not self._stage.done():
-            self._stage.set_exception(ProcessError("the guardian died", hint="its message stands above"))
+        self._stage_lost()
         if self._terminal is not None:
             self._terminal.take_back()
-        if self._agent is None:
+        if self._forked is None:
             return
         if not self._machine.subreaper:
-            _kill_group(self._agent)
+            _kill_group(self._forked)
         group = ControlGroup.of(self._process.pid) if self._machine.proc_filesystem else None
-        self._salvage = Reaper(os.getpid(), self._agent, group)
+        self._salvage = Reaper(os.getpid(), self._forked, group)
         self._salvage.begin(self._clock.monotonic_us(), 0)
         self._tick()
+
+    def _stage_lost(self) -> None:
+        """Answer for the guardian: an agent that was forked may have run, and counts as spawned."""
+        if self._stage is None or self._stage.done():
+            return
+        if self._forked is None:
+            self._stage.set_exception(ProcessError("the guardian died before it started the agent"))
+        else:
+            self._stage.set_result([b"spawned", str(self._forked).encode()])
 
     def _tick(self) -> None:
         reaper = self._salvage
@@ -306,7 +317,7 @@ class Guardian:
                 pid, status = os.waitpid(found.si_pid, 0)
             except ChildProcessError:
                 return True
-            if pid == self._agent:
+            if pid == self._forked:
                 self._ended(_status(status))
             elif self._salvage is not None:
                 self._salvage.ended(pid, status)
