@@ -41,7 +41,7 @@ const MAX_KEYS = 64;
 const MAX_PAIRS = 256;
 const MAX_SURVIVORS = 100;
 const MAX_NAMED = 64; // unknown types and withheld names that an answer lists
-const CHUNK = 1 << 20;
+const CHUNK = 1 << 17; // bytes of one read: small, since what is read is garbage soon
 const ZERO_HASH = "docket-ledger/1";
 
 class Fail extends Error {
@@ -140,12 +140,16 @@ function sha256js(bytes) {
   return out;
 }
 
-const innerNode = new Uint8Array(65);
+const innerNode = NODE ? Buffer.alloc(65) : new Uint8Array(65);
 innerNode[0] = 1;
 
 /** SHA-256(0x01 || left || right), hex in and out. */
 function nodeHash(left, right) {
-  if (NODE) return nodeCrypto.createHash("sha256").update("01" + left + right, "hex").digest("hex");
+  if (NODE) {
+    innerNode.write(left, 1, 32, "hex");
+    innerNode.write(right, 33, 32, "hex");
+    return sha256hex(innerNode);
+  }
   innerNode.set(fromHex(left), 1);
   innerNode.set(fromHex(right), 33);
   return sha256hex(innerNode);
@@ -203,6 +207,8 @@ const SMALL_ORDER_Y = new Set([
   0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n,
   P25519 - 0x7a03ac9277fdc74ec6cc392cfa53202a0f67100d760b3cba4fd83d3d706a17c7n,
 ]);
+const MAX_KEYS_KEPT = 64;
+const keysKept = new Map();
 const SPKI = NODE ? Buffer.from("302a300506032b6570032100", "hex") : null;
 
 function littleEndian(bytes) {
@@ -222,8 +228,13 @@ async function signedBy(key, signature, message) {
   if (littleEndian(signature.subarray(32)) >= L25519) return false;
   try {
     if (NODE) {
-      const spki = { key: Buffer.concat([SPKI, key]), format: "der", type: "spki" };
-      return nodeCrypto.verify(null, message, nodeCrypto.createPublicKey(spki), signature);
+      const name = toHex(key);
+      let known = keysKept.get(name);
+      if (known === undefined) {
+        known = nodeCrypto.createPublicKey({ key: Buffer.concat([SPKI, key]), format: "der", type: "spki" });
+        if (keysKept.size < MAX_KEYS_KEPT) keysKept.set(name, known);
+      }
+      return nodeCrypto.verify(null, message, known, signature);
     }
     const imported = await crypto.subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
     return await crypto.subtle.verify({ name: "Ed25519" }, imported, signature, message);
@@ -261,10 +272,11 @@ let P = 0;
 let EDITS = [];
 let TOP = null;
 let WITHHELD = [];
+let INDEXED = false; // whether a name looks like an array index: such members lose their place in an object
 let LIGHT = 0; // what the line would weigh more with every private member in its longer form (L-2)
 
 /**
- * The object that the canonical text states, in sealed form: {value, without(name), withheld, light}.
+ * The object that the canonical text states, in sealed form: {value, without(name), withheld, light, indexed}.
  * `without` gives the canonical text of the sealed object without its member `name`. Throws Malformed.
  */
 function parse(text) {
@@ -274,12 +286,13 @@ function parse(text) {
   TOP = new Map();
   WITHHELD = [];
   LIGHT = 0;
+  INDEXED = false;
   if (text.charCodeAt(0) !== 123) bad("not an object");
   const value = parseObject(1, false, TOP);
   if (P !== text.length) bad("something after the object");
   const edits = EDITS;
   const top = TOP;
-  return { value, withheld: WITHHELD, light: LIGHT, without: (name) => sealedText(text, edits, top.get(name)) };
+  return { value, withheld: WITHHELD, light: LIGHT, indexed: INDEXED, without: (name) => sealedText(text, edits, top.get(name)) };
 }
 
 function sealedText(text, edits, gap) {
@@ -399,6 +412,7 @@ function parseObject(depth, data, spans) {
   for (let before = null; ; ) {
     const start = P;
     const name = parseName(before);
+    if (name.charCodeAt(0) <= 57) INDEXED = true;
     const value = name === "private" && !data ? parsePrivate(depth + 1) : parseValue(depth + 1, data);
     if (name === "__proto__") Object.defineProperty(object, name, { value, enumerable: true });
     else object[name] = value;
@@ -776,7 +790,7 @@ class Figures {
   }
 
   /** Take a right event; throws Fail for a bill that is wrong or a sum that is too large. */
-  add(e) {
+  add(e, indexed) {
     const { type, data } = e;
     if (Object.hasOwn(TYPES, type) || SILENT.has(type)) this.types.set(type, this.of(type) + 1);
     this.elapsed = e.elapsed_us;
@@ -787,7 +801,7 @@ class Figures {
       // falls through
       case "model.error":
         this.ends += 1;
-        if (data.usage !== undefined) this.#row(e, data);
+        if (data.usage !== undefined) this.#row(e, data, indexed);
         break;
       case "model.denied":
         this.denied = sum(this.denied, data.count);
@@ -826,11 +840,12 @@ class Figures {
     }
   }
 
-  #row(e, { call, model, provider, tier, usage }) {
+  #row(e, { call, model, provider, tier, usage }, indexed) {
     const fault = usageFault(usage);
     if (fault !== null) throw new Fail("ledger.usage", `event ${e.seq}: ${fault}`);
     this.bill.add(provider, model, usage);
-    this.usageTree.push(sha256hex(`\u0000${encode({ call, model, provider, seq: e.seq, tier, usage })}`));
+    const row = { call, model, provider, seq: e.seq, tier, usage }; // in canonical order, and so is what was parsed
+    this.usageTree.push(sha256hex(`\u0000${indexed ? encode(row) : JSON.stringify(row)}`));
     if (this.prices === null) return;
     for (const key of priceKeys(provider, model, tier, usage)) {
       if (this.prices.has(key)) this.prices.set(key, true);
@@ -1106,7 +1121,7 @@ class Ledger {
 
   /** Judge one line and take it in (P-3). Throws Fail. */
   add(line) {
-    const { value: e, without, light, withheld } = this.#form(line);
+    const { value: e, without, withheld, indexed } = this.#form(line);
     if (e.seq !== this.size) throw new Fail("ledger.seq", `line ${this.size} has seq ${e.seq}`);
     if (e.prev !== this.head) throw new Fail("ledger.prev", `event ${e.seq}`);
     if (sha256hex(`\u0000${without("hash")}`) !== e.hash) throw new Fail("ledger.hash", `event ${e.seq}`);
@@ -1114,7 +1129,7 @@ class Ledger {
     this.#sessions(e);
     if (e.type.startsWith("model.")) this.calls.add(e.type, e.data.call);
     const { type, data } = e;
-    if (type !== "session.end") this.figures.add(e);
+    if (type !== "session.end") this.figures.add(e, indexed);
     else this.#end(e);
     this.tree.push(e.hash);
     this.head = e.hash;
@@ -1124,7 +1139,6 @@ class Ledger {
     else if (type === "session.end") this.starts.at(-1).end = e.hash;
     if (!Object.hasOwn(TYPES, type) && !SILENT.has(type) && this.unknown.size < MAX_NAMED) this.unknown.add(type);
     for (const name of withheld) if (this.withheld.size < MAX_NAMED) this.withheld.add(name);
-    return light;
   }
 
   #form(line) {
@@ -1163,7 +1177,7 @@ class Ledger {
 
   #end(e) {
     const { totals, usage_tree: tree, ops } = e.data;
-    this.figures.add(e);
+    this.figures.add(e, true);
     const found = this.figures.totals(ops.evidence);
     const other = differing(totals, found, TOTALS);
     if (other !== null) throw new Fail("ledger.end", `event ${e.seq}: totals.${other}`);
