@@ -16,10 +16,12 @@ from time import monotonic  # noqa: TID251 - a deadline of this command
 
 from conformance.catalog import catalogue
 from conformance.mutate import mutant
+from conformance.scene import OPERATOR, short
 from conformance.verifiers import Answer, Verifier, answer_of, go, javascript
 from docket.errors import FormatError
 from docket.primitives.canonical import encode
 from docket.storage.documents import documents_at
+from docket.verify.case import Pins
 from docket.verify.verifier import CHECKS, unreadable, verify
 from kit.recordings import Files, write
 
@@ -29,10 +31,12 @@ ENOUGH = 200_000
 """Documents after which every check must have been hit."""
 
 
-def ours(path: Path) -> Answer:
-    """The answer of this process."""
+def ours(path: Path, pins: dict[str, str] | None = None) -> Answer:
+    """The answer of this process; ``pins`` are values by the name of their flag."""
     try:
-        report = verify(documents_at(path))
+        report = verify(
+            documents_at(path), Pins(**{name[2:].replace("-", "_"): pin for name, pin in (pins or {}).items()})
+        )
     except FormatError as error:
         report = unreadable(str(error))
     return answer_of(report.to_json())
@@ -51,6 +55,17 @@ def _files(name: str, made: dict[str, Files] = {}) -> Files:  # noqa: B006 - the
     return made[name]
 
 
+def pins_of(batch: int) -> dict[str, str]:
+    """What is pinned in a batch: nothing in most, in three of ten one value that most vectors have or lack."""
+    run = short(signed=True)
+    values = (
+        ("--run-key", run.sessions[0].key.public.hex()),
+        ("--root", run.root),
+        ("--operator", OPERATOR.public.hex()),
+    )
+    return dict(values[batch % 10 : batch % 10 + 1])
+
+
 def main(seconds: float, seed: int, limit: int) -> int:
     """Fuzz until time or number is reached; the exit status."""
     others = [each for each in (javascript(), go()) if each is not None]
@@ -65,16 +80,17 @@ def main(seconds: float, seed: int, limit: int) -> int:
                 files, path = draw(seed, number + at)
                 paths.append(write(files, Path(directory) / str(at)) / path)
                 paths[-1].parent.mkdir(exist_ok=True)
-            answers = [ours(path) for path in paths]
+            pins = pins_of(number // BATCH)
+            answers = [ours(path, pins) for path in paths]
             for answer in answers:
                 verdicts[answer[0]] += 1
                 hits.update(check for check, status in answer[1] if status == "fail")
             for other in others:
-                disagreements += _compare(other, paths, answers, seed, number)
+                disagreements += _compare(other, paths, pins, answers, f"{seed} {number}")
             for path in Path(directory).iterdir():
                 shutil.rmtree(path, ignore_errors=True)
         number += BATCH
-    missed = sorted({check for check, _ in CHECKS if not check.startswith("pin.")} - set(hits))
+    missed = sorted({check for check, _ in CHECKS} - set(hits))
     sys.stdout.write(
         encode(
             {
@@ -92,12 +108,13 @@ def main(seconds: float, seed: int, limit: int) -> int:
     return int(bool(disagreements) or (number >= ENOUGH and bool(missed)))
 
 
-def _compare(other: Verifier, paths: list[Path], answers: list[Answer], seed: int, number: int) -> list[str]:
+def _compare(other: Verifier, paths: list[Path], pins: dict[str, str], answers: list[Answer], place: str) -> list[str]:
     found = []
-    for at, (left, right) in enumerate(zip(answers, other.batch(paths), strict=True)):
+    args = [each for pair in pins.items() for each in pair]
+    for at, (left, right) in enumerate(zip(answers, other.batch(paths, args), strict=True)):
         if left != right:
             pairs = [pair for pair in zip(left[1], right[1], strict=False) if pair[0] != pair[1]]
-            found.append(f"{seed} {number + at}: python {left[0]}, {other.name} {right[0]}: {pairs[:3]}")
+            found.append(f"{place} + {at}: python {left[0]}, {other.name} {right[0]}: {pairs[:3]}")
     return found
 
 
