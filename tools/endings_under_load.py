@@ -58,8 +58,8 @@ Beside the tests, one process for each core runs an endless loop; the machine wa
 {load[0]:.1f}, {load[1]:.1f}, {load[2]:.1f}.
 
 Each round is the ends table, every row with a real process, and job control on a pseudo-terminal: codes, signals, exec
-failures, caps obeyed and ignored, refusals, signals to docket, the guardian's death, caps on time through stops and clock
-steps, a grandchild in another session (B43), an agent that keeps calling after docket's death (B48).
+failures, caps obeyed and ignored, refusals, signals to docket, the guardian's death, caps on time through stops and
+clock steps, a grandchild in another session (B43), an agent that keeps calling after docket's death (B48).
 
 | round | seconds | result |
 | ---: | ---: | --- |
