@@ -564,3 +564,19 @@ def test_a_slow_reader_slows_the_upstream_and_costs_bounded_memory() -> None:
             writer.close()
 
     run(play())
+
+
+def test_content_and_a_clean_end_without_a_terminator_is_an_answer_with_finish_none() -> None:
+    async def play() -> None:
+        event = (
+            b'data: {"model": "m", "choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": null}]}\n\n'
+        )
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        keeper = Keeper(head + b"%x\r\n%b\r\n0\r\n\r\n" % (len(event), event))
+        async with raw_upstream(keeper) as url, stage(url) as on:
+            got = await on.call("/v1/chat/completions", b'{"model": "m", "stream": true, "messages": []}')
+            assert got.body == event
+            (end,) = on.record.ends()
+            assert (end.type, end.reason, end.finish) == ("model.response", "unterminated", "none")
+
+    run(play())

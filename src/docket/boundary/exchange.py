@@ -374,7 +374,7 @@ class Exchange:
             provider=call.provider,
             model=settlement.model,
             tier=settlement.tier,
-            finish=seen.finish if seen is not None else None,
+            finish=_finish(seen),
             provider_request_id=_request_id(head),
             bytes=tee.size if head is not None else None,
             first_byte_us=carried.first_byte_us,
@@ -416,6 +416,13 @@ def _reason(carried: Carried, seen: Observation | None) -> str:
     if seen is None:
         return "complete"
     return "error-event" if seen.terminal == "error" else seen.terminal
+
+
+def _finish(seen: Observation | None) -> str | None:
+    """Why the model stopped, in the provider's word; ``none`` where an answer with content ended without any."""
+    if seen is None:
+        return None
+    return seen.finish or ("none" if seen.terminal == "unterminated" else None)
 
 
 def _request_id(head: ResponseHead | None) -> str | None:
