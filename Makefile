@@ -4,7 +4,7 @@ BIN := $(V)/bin
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: terminal-session node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz bench soak load mutants clean
+.PHONY: terminal-session node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -86,10 +86,11 @@ mutants: venv ## change one operator or constant of the core at a time (EACH a p
 vectors: venv ## write spec/vectors anew from their generators
 	PYTHONPATH=tests $(BIN)/python -m conformance.write
 
-SECONDS ?= 60
-SEED ?= 1
+scale: venv ## a ledger of a million events by every verifier; a dated page in docs/measurements/
+	PYTHONPATH=tests:. $(BIN)/python -m bench.verification 1000000 docs/measurements
+
 fuzz: venv ## mutants of the vectors to every verifier (SECONDS=, SEED=)
-	PYTHONPATH=tests $(BIN)/python -m conformance.fuzz $(SECONDS) $(SEED) 1000000000
+	PYTHONPATH=tests $(BIN)/python -m conformance.fuzz $(or $(SECONDS),60) $(or $(SEED),1) 1000000000
 
 clean: ## remove everything that make made
 	rm -rf $(V) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,17 +1,24 @@
-"""How fast, and in how much memory, a ledger of a million events is verified.
+"""How fast, and in how much memory, each verifier checks a ledger of a million events (``make scale``).
 
-``python -m bench.verification make DIR [EVENTS]`` writes a whole, signed run directory; ``python -m bench.verification
-run DIR COMMAND...`` runs a verifier on it and prints seconds, events a second and peak memory as JSON.
+``python -m bench.verification EVENTS DIR`` makes a whole, signed run, verifies it, and writes a dated page into DIR.
 """
 
 from __future__ import annotations
 
-import resource
+import json
+import os
+import platform
+import statistics
 import subprocess
 import sys
+import tempfile
+import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
+from conformance.verifiers import PYTHON, Verifier, go, javascript
 from docket.ledger import checkpoint
 from docket.ledger.chain import Chain
 from docket.ledger.codec import draft
@@ -24,7 +31,6 @@ from docket.ledger.events import (
     SessionStart,
 )
 from docket.ledger.usage import Item, Usage
-from docket.primitives.canonical import encode
 from docket.primitives.digest import sha256_hex
 from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
@@ -35,6 +41,9 @@ from docket.receipt.totals import Totals
 
 NUMBER = "DKT-20261130-0123456789"
 EPOCH_US = 1_796_040_000_000_000
+ROUNDS = 3
+LOOK_SECONDS = 0.02
+TODAY = datetime.now(UTC).date().isoformat()
 EVERY = 256
 """Events between checkpoints, as docket writes them."""
 POLICY = {"name": "bench"}
@@ -147,38 +156,78 @@ def make(directory: Path, events: int) -> None:
     (directory / "receipt.json").write_bytes(build.to_line(receipt))
 
 
-def run(directory: Path, command: list[str]) -> None:
-    """Run ``command`` with the directory as its last argument; print what it took."""
-    events = int((directory / "events").read_text())
+def measure(directory: Path, events: int, verifier: Verifier) -> dict[str, Any]:
+    """One verification by ``verifier``: what it took. Raises SystemExit where it does not verify."""
     began = perf_counter()
-    done = subprocess.run([*command, str(directory)], stdout=subprocess.DEVNULL, check=False)
+    process = subprocess.Popen([*verifier.command, str(directory)], stdout=subprocess.DEVNULL)
+    ended, peak = 0, 0
+    while not ended:
+        peak = max(peak, _peak_kib(process.pid))
+        ended, status, used = os.wait4(process.pid, os.WNOHANG)
+        threading.Event().wait(0.0 if ended else LOOK_SECONDS)
     seconds = perf_counter() - began
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{verifier.name} ends with {process.returncode}")
     cpu = used.ru_utime + used.ru_stime
-    figures = {
-        "command": " ".join(command),
-        "status": done.returncode,
-        "events": events,
-        "bytes": (directory / "ledger.jsonl").stat().st_size,
-        "ms": round(seconds * 1000),
-        "cpu_ms": round(cpu * 1000),
+    return {
+        "verifier": verifier.name,
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu, 2),
         "events_per_second": round(events / seconds),
-        "events_per_cpu_second": round(events / cpu),
-        "peak_kib": used.ru_maxrss,
+        "peak_mib": round(peak / 1024, 1),
     }
-    sys.stdout.write(encode(figures).decode() + "\n")
 
 
-def main(args: list[str]) -> None:
-    """The command line."""
-    directory = Path(args[1])
-    if args[0] == "make":
-        events = int(args[2]) if len(args) > 2 else 1_000_000
+def _peak_kib(pid: int) -> int:
+    """The most memory that a process ever had resident since it was exec'd: wait4 would count what forked it too."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+    return int(found[0]) if found else 0
+
+
+def page(events: int, size: int, raw: list[dict[str, Any]], versions: str) -> str:
+    """The dated page."""
+    rows = []
+    for name in dict.fromkeys(each["verifier"] for each in raw):
+        mine = [each for each in raw if each["verifier"] == name]
+        middle = {key: statistics.median(each[key] for each in mine) for key in mine[0] if key != "verifier"}
+        peak = max(each["peak_mib"] for each in mine)
+        speed = f"{middle['seconds']:.1f} | {middle['cpu_seconds']:.1f} | {middle['events_per_second']:,.0f}"
+        rows.append(f"| {name} | {speed} | {peak} |")
+    today = TODAY
+    return (
+        f"# Verifying {events:,} events ({today})\n\n"
+        f"Command: `make scale`. Machine: {os.cpu_count()} cores, {platform.system()} {platform.release()}.\n"
+        f"{versions} Raw data beside this page. One run directory of {size / 1e6:,.0f} MB (requests and answers as\n"
+        f"docket records them, a checkpoint every {EVERY} events, a receipt without rows), verified whole, median of\n"
+        f"{ROUNDS} rounds in turn.\n\n"
+        "| verifier | seconds | CPU seconds | events a second | peak memory, MiB |\n| --- | --- | --- | --- | --- |\n"
+        + "\n".join(rows)
+        + "\n\nNot shown: a cold file cache; more than one verification at once.\n"
+    )
+
+
+def main(events: int, out: Path) -> None:
+    """Make a run of so many events, verify it with every verifier there is, write the page and the raw data."""
+    found = [PYTHON, *(each for each in (javascript(), go()) if each is not None)]
+    raw: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
+        directory = Path(scratch)
         make(directory, events)
-        (directory / "events").write_text(str(events))
-    else:
-        run(directory, args[2:])
+        for _ in range(ROUNDS):
+            for verifier in found:
+                raw.append(measure(directory, events, verifier))
+                sys.stdout.write(f"{raw[-1]}\n")
+        size = (directory / "ledger.jsonl").stat().st_size
+    name = f"verification-{TODAY}"
+    versions = f"CPython {platform.python_version()}."
+    (out / f"{name}.json").write_text(json.dumps({"events": events, "bytes": size, "raw": raw}, indent=1) + "\n")
+    (out / f"{name}.md").write_text(page(events, size, raw, versions))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(int(sys.argv[1]), Path(sys.argv[2]))
