@@ -235,3 +235,17 @@ def test_a_price_that_is_not_the_models_own_is_said_once() -> None:
     ]
     assert [event.private["text"] for event in unknown] == ["acme-unknown-9 has no known price: it is only counted"]
     assert (again, exact) == ((), ())
+
+
+def test_even_a_call_that_costs_nothing_is_barred_by_its_model_and_by_a_cap_that_was_reached() -> None:
+    held = gate('[models]\ndeny = ["acme-chat-2"]\n[caps]\nmax_model_calls = 1\n')
+    assert held.barred(call()) is None
+    denied = held.barred(call(model="acme-chat-2"))
+    assert denied is not None
+    assert denied.code == "model_denied"
+    admitted = held.admit(call(), NOW)
+    assert isinstance(admitted, Admitted)
+    held.settle(admitted, call(), COMPLETE, answer(), NOW)
+    spent = held.barred(call())
+    assert spent is not None
+    assert spent.code == "max_model_calls"

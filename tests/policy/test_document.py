@@ -6,10 +6,10 @@ import copy
 
 from docket.policy.document import digest, document
 from docket.policy.keys import keys_of
-from docket.policy.model import TABLES, Policy
+from docket.policy.model import TABLES, Policy, Upstream
 from docket.policy.parse import parse
 from docket.primitives.canonical import encode
-from docket.primitives.sealed import commitment
+from docket.primitives.sealed import commitment, seal
 
 
 def _entropy(size: int) -> bytes:
@@ -49,3 +49,23 @@ def test_any_effective_difference_changes_the_digest() -> None:
         for text in ("", "[caps]\nmax_usd = 1", "[caps]\nmax_usd = 2", "[models]\ndeny = ['x']", "[policy]\nname = 'a'")
     }
     assert len(digests) == 5
+
+
+def test_hosts_and_paths_are_private_members_and_nothing_else_is() -> None:
+    tables = {name: cls for name, (_, cls) in TABLES.items()} | {"upstreams": Upstream}
+    private = {f"{name}.{key.name}" for name, cls in tables.items() for key in keys_of(cls) if key.private}
+    assert private == {
+        "upstreams.base_url",
+        "files.watch",
+        "files.ignore",
+        "files.deny_write",
+        "health.listen",
+        "health.metrics_file",
+    }
+
+
+def test_a_private_value_stands_nowhere_in_public() -> None:
+    policy = parse('[health]\nlisten = "10.11.12.13:9464"\n[files]\nwatch = ["SENTINEL"]')
+    sealed = seal(document(policy, _entropy))
+    assert b"SENTINEL" not in encode(sealed)
+    assert b"10.11.12.13" not in encode(sealed)

@@ -238,10 +238,12 @@ def test_a_size_may_be_written_with_a_unit(text: str, bytes_: int) -> None:
             parse(f'[evidence]\nmax_body_bytes = "{text}"')
 
 
-@pytest.mark.parametrize(("text", "us"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("7", 7)])
-def test_a_time_on_the_command_line_may_have_a_unit(text: str, us: int) -> None:
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("15m", 900), ("2h", 7200), ("1.5h", 5400), ("7", 7), ("90", 90)]
+)
+def test_a_time_on_the_command_line_may_have_a_unit(text: str, seconds: int) -> None:
     policy = override(Policy(), {"caps.max_wall_seconds": ("--max-wall-clock", text)})
-    assert policy.caps.max_wall_seconds == Duration(us * 1_000_000)
+    assert policy.caps.max_wall_seconds == Duration(seconds * 1_000_000)
 
 
 @pytest.mark.parametrize("text", ["", "s", "h", "1d", "-1h", "nanh", "infs"])

@@ -149,6 +149,7 @@ class PriceTable:
             key = self._names.get((provider, candidate))
             if key is not None:
                 return Found(self._entry((provider, key)), rule)
+        for _, candidate in _spellings(name):
             undated = _DATED_NAME.sub("", candidate)
             if undated != candidate:
                 family = self._dated(provider, undated)
@@ -239,7 +240,8 @@ def _spellings(name: str) -> Iterator[tuple[str, str]]:
         if at and suffix in ("latest", "default"):
             yield "version", base
         elif at:
-            yield "version", f"{base}-{suffix}"
+            candidate = f"{base}-{suffix}"
+            yield "version", candidate
         elif candidate.endswith("-latest"):
             yield "version", candidate.removesuffix("-latest")
         compact = _DATED_NAME.search(candidate)

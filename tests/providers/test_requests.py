@@ -1,0 +1,39 @@
+"""What a request asks for, read from its body: unreadable bodies say so, and prompts are counted as they are billed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from docket.providers.registry import call_of, recognise
+from docket.providers.request import public_name, read_request
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"1", b"\xff", b"[" * 2000])
+def test_a_body_that_is_no_object_is_not_parsed(body: bytes) -> None:
+    asked = read_request(body)
+    assert not asked.parsed
+    endpoint = recognise("openai", "POST", "/v1/chat/completions")
+    call = call_of(upstream="u", provider="openai", endpoint=endpoint, body=body, path="/v1/chat/completions")
+    assert (call.parsed, call.model) == (False, "unknown")
+
+
+def test_an_object_is_parsed_whatever_it_holds() -> None:
+    assert read_request(b"{}").parsed
+
+
+@pytest.mark.parametrize(
+    ("prompt", "choices"),
+    [("text", 1), (["a", "b"], 2), ([1, 2, 3], 1), ([[1, 2], [3]], 2), ([], 1), (None, 1)],
+)
+def test_a_legacy_completion_may_produce_its_limit_for_each_prompt(prompt: object, choices: int) -> None:
+    endpoint = recognise("openai", "POST", "/v1/completions")
+    body = json.dumps({"model": "m", "prompt": prompt, "max_tokens": 10}).encode()  # noqa: TID251 a client's own
+    call = call_of(upstream="u", provider="openai", endpoint=endpoint, body=body, path="/v1/completions")
+    assert (call.max_output, call.choices) == (10, choices)
+
+
+def test_a_name_that_does_not_fit_in_public_is_called_unfit() -> None:
+    assert public_name("m" * 128) == "m" * 128
+    assert public_name("m" * 129) == public_name("a\x1bb") == "unfit"
