@@ -11,7 +11,8 @@ from typing import Protocol
 
 from docket.boundary.body import HeldBody
 from docket.boundary.coding import content_codings
-from docket.boundary.exchange import Client, Exchange, Handled, Recorder, Request
+from docket.boundary.exchange import Exchange, Handled, Request
+from docket.boundary.ports import Client, Recorder
 from docket.boundary.refusals import Answer
 from docket.boundary.tee import Tee
 from docket.boundary.wire import CHUNKED, Framing, Header, ResponseHead

@@ -16,8 +16,10 @@ from docket.boundary.coding import CodingError, content_codings, decode_whole
 from docket.boundary.connection import RequestBody
 from docket.boundary.credentials import CREDENTIAL_HEADERS, fingerprint
 from docket.boundary.denials import Denials
-from docket.boundary.exchange import Carrier, Recorder, Request, Upstream, carry, finish
+from docket.boundary.exchange import Carrier, Request
 from docket.boundary.keeping import keep
+from docket.boundary.passage import carry, finish
+from docket.boundary.ports import Recorder, Upstream
 from docket.boundary.redact import target as recordable
 from docket.boundary.response import Outgoing
 from docket.boundary.routes import Route

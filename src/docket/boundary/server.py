@@ -18,9 +18,10 @@ from docket.boundary.client import HttpClient
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.denials import Denials
 from docket.boundary.egress_proxy import ProxyRule
-from docket.boundary.exchange import Admission, Exchange, Recorder, Upstream
+from docket.boundary.exchange import Exchange
 from docket.boundary.forward import RUN_ENDED, Forwarder
 from docket.boundary.health import Health
+from docket.boundary.ports import Admission, Recorder, Upstream
 from docket.boundary.refusals import Answer, forbidden
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address
 from docket.boundary.settings import Settings

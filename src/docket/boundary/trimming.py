@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from docket.boundary.coding import content_codings
-from docket.boundary.exchange import Client
+from docket.boundary.ports import Client
 from docket.boundary.refusals import Answer
 from docket.boundary.wire import Framing, Header, ResponseHead
 from docket.providers.amendment import UsageFrameRemover

@@ -19,8 +19,8 @@ from docket.boundary.body import PassingBody
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.credentials import fingerprint
 from docket.boundary.denials import Denials
-from docket.boundary.exchange import Admission, Recorder
 from docket.boundary.link import Link
+from docket.boundary.ports import Admission, Recorder
 from docket.boundary.redact import target as recordable
 from docket.boundary.refusals import Answer
 from docket.boundary.response import Outgoing

@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
-from docket.boundary.exchange import Passing, Upstream
+from docket.boundary.ports import Passing, Upstream
 from docket.boundary.response import Informed, Outgoing
 from docket.boundary.wire import CHUNKED, Framing, Header, ResponseHead
 from docket.errors import UpstreamError
