@@ -459,3 +459,12 @@ def test_searches_of_the_responses_api_are_counted() -> None:
     answer = dump({"object": "response", "status": "completed", "model": "gpt-5", "output": output, "usage": usage})
     seen = observe("openai", "/v1/responses", {"model": "gpt-5"}, answer)
     assert dict(seen.counts.items) == {"input": 10, "output": 5, "web_search": 1, "file_search": 1}
+
+
+def test_an_output_that_nobody_stated_is_unknown_and_not_zero() -> None:
+    answer = dump({"candidates": [{"finishReason": "STOP"}], "usageMetadata": {"promptTokenCount": 8}})
+    seen = observe("gemini", "/v1beta/models/m:generateContent", {}, answer)
+    assert (seen.counts.source, dict(seen.counts.items)) == ("partial", {"input": 8})
+    answer = dump({"type": "message", "id": "m", "usage": {"output_tokens": 7}})
+    seen = observe("anthropic", "/v1/messages", {"model": "claude-x"}, answer)
+    assert (seen.counts.source, dict(seen.counts.items)) == ("partial", {"output": 7})

@@ -132,6 +132,7 @@ def read_usage(usage: Document, *, final: bool) -> Counts:
     for items, _ in known:
         for kind, quantity in items:
             sums[kind] = sums.get(kind, 0) + quantity
+    final = final and {"input", "output"} <= sums.keys()
     if searches:
         sums["web_search"] = searches
     items = tuple((kind, quantity) for kind, quantity in sums.items() if quantity or kind in ("input", "output"))
@@ -152,13 +153,14 @@ def _tokens(usage: Document) -> tuple[tuple[tuple[str, int], ...], bool] | None:
     total = written if written is not None else (short or 0) + (long or 0)
     hour = min(long or 0, total)
     inconsistent = (short is not None or long is not None) and (short or 0) + (long or 0) != total
-    return (
-        ("input", plain or 0),
-        ("cache_read", read or 0),
+    items = (
+        ("input", plain),
+        ("cache_read", read),
         ("cache_write_5m", total - hour),
         ("cache_write_1h", hour),
-        ("output", output or 0),
-    ), inconsistent
+        ("output", output),
+    )
+    return tuple((kind, quantity) for kind, quantity in items if quantity is not None), inconsistent
 
 
 def _tier(usage: Document) -> str | None:

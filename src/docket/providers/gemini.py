@@ -143,20 +143,23 @@ def read_usage(usage: Document, *, final: bool) -> tuple[Counts, int | None]:
     read = min(cached, billed_in)
     items, over = _items(billed_in - read, read, output, parts_in, parts_cached, parts_out)
     return Counts(
-        source="reported" if final else "partial",
+        source="reported" if final and output is not None else "partial",
         items=items,
         inconsistent=contradicts or over or read != cached,
     ), thoughts
 
 
-def _meant(prompt: int, tools: int, candidates: int | None, thoughts: int, total: int | None) -> tuple[int, int, bool]:
-    """Input and output as billed, and whether no reading gives the provider's own total.
+def _meant(
+    prompt: int, tools: int, candidates: int | None, thoughts: int, total: int | None
+) -> tuple[int, int | None, bool]:
+    """Input and output as billed (None is unknown), and whether no reading gives the provider's own total.
 
     Readings in order: Google's; thoughts inside the candidates; the tools' prompts inside the prompt; both.
     """
     said = candidates or 0
     if total is None:
-        return prompt + tools, said + thoughts, False
+        output = None if candidates is None and not thoughts else said + thoughts
+        return prompt + tools, output, False
     for tool_part, thought_part in ((tools, thoughts), (tools, 0), (0, thoughts), (0, 0)):
         if prompt + tool_part + said + thought_part == total:
             return prompt + tool_part, said + thought_part, False
@@ -180,7 +183,7 @@ def _parts(usage: Document, *names: str) -> dict[str, int]:
 def _items(
     fresh: int,
     read: int,
-    output: int,
+    output: int | None,
     parts_in: dict[str, int],
     parts_cached: dict[str, int],
     parts_out: dict[str, int],
@@ -194,6 +197,8 @@ def _items(
         ("cache_read", read, parts_cached),
         ("output", output, parts_out),
     ):
+        if total is None:
+            continue
         rest = total
         for kind, quantity in parts.items():
             over = over or quantity > rest
