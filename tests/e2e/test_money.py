@@ -90,3 +90,16 @@ def test_two_hundred_callers_keep_a_cap_of_one_dollar_and_can_use_it(
     assert json.loads(done.out)["refused"] == 200
     assert receipt["totals"]["tokens"]["output"] == stated["output_tokens"]
     assert installed.verdict()["verdict"] == "verified"
+
+
+def test_a_call_that_waits_for_money_in_vain_is_told_an_estimate(
+    installed: Installed, provider: Callable[..., Provider]
+) -> None:
+    upstream = provider("--input-tokens", "10", "--output-tokens", "10", "--latency-ms", "1500")
+    policy = '[caps]\nmax_usd = 0.0015\nhold_wait_seconds = 0\non_breach = "deny"\n'
+    (installed.directory / "docket.toml").write_text(policy)
+    script = f"{CALL} >/dev/null & sleep 0.5; {CALL} -o /dev/null -w '%{{http_code}} %header{{retry-after}}'; wait"
+    done = installed.run("run", *upstream.flags, "--", "sh", "-c", script)
+    assert done.out.startswith("429 1"), (done.out, done.err)
+    (denied,) = installed.events("model.denied")
+    assert (denied["data"]["code"], denied["data"]["final"], denied["data"]["estimated"]) == ("max_usd", False, True)

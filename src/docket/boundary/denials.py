@@ -72,6 +72,7 @@ class Denials:
                 final=refused.final,
                 count=count,
                 retry_after=refused.retry_after,
+                estimated=refused.estimated or None,
                 upstream=upstream,
                 model=model,
             )

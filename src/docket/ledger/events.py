@@ -184,6 +184,8 @@ class ModelDenied(Fact):
     final: bool
     count: int = 1
     retry_after: int | None = None
+    estimated: bool | None = None
+    """True where ``retry_after`` is docket's guess: money that other calls hold comes back when they end."""
     upstream: str | None = None
     model: str | None = None
 
