@@ -103,11 +103,6 @@ def from_json(kind: str, by: str, data: JsonObject, private: JsonObject | None =
     return event
 
 
-def known_types() -> frozenset[str]:
-    """The names of all events of this version's vocabulary."""
-    return frozenset(_types())
-
-
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """How one field is spelled in JSON."""

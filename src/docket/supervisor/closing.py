@@ -96,12 +96,13 @@ def append_as_doctor(run: RunDirectory, past: Past, events: list[Event], clock: 
         record.close()
 
 
-def refuse_living(run: RunDirectory) -> None:
-    """Raise LedgerError where a process of the run still lives."""
+def refuse_living(run: RunDirectory) -> int:
+    """Raise LedgerError where a process of the run still lives; gives how many could not be looked at."""
     living = processes_of(run.name)
     if living.pids:
         names = ", ".join(str(pid) for pid in living.pids)
         raise LedgerError(f"processes of {run.name} still live: {names}", hint="end them first, then close the run")
+    return living.unseen
 
 
 def quarantine_torn_tail(run: RunDirectory, clock: Clock) -> Quarantined | None:
@@ -124,7 +125,7 @@ def close(run: RunDirectory, clock: Clock, entropy: Entropy = os.urandom) -> Clo
     """
     lock = Lock(run)
     try:
-        refuse_living(run)
+        unseen = refuse_living(run)
         past, moved = set_aside_torn(run, read_past(run), clock)
         if run.read(RECEIPT) is not None:
             raise LedgerError(f"{run.path} has a receipt", hint=f"docket verify {run.path}")
@@ -138,7 +139,7 @@ def close(run: RunDirectory, clock: Clock, entropy: Entropy = os.urandom) -> Clo
             return Closed(moved, 0, position.size, position.root)
         lost = len(past.open_requests)
         past = lose_open_calls(run, past, clock)
-        root = _write_receipt(run, past, clock, entropy)
+        root = _write_receipt(run, past, clock, entropy, unseen)
         return Closed(moved, lost, past.read.scan.chain.size, root)
     finally:
         lock.release()
@@ -157,7 +158,7 @@ def _put_back_receipt(run: RunDirectory, past: Past) -> bool:
     return True
 
 
-def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy) -> str:
+def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy, unseen: int) -> str:
     position = position_of(past.read)
     booked = past.rebooking.booked
     document = build.build(
@@ -172,6 +173,7 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
             kind="recovered",
             evidence=Evidence(),
             caps=Caps(usd_booked=Usd(booked.usd), tokens_booked=booked.tokens),
+            limits=_limits(unseen),
         ),
         past.totals,
         Anchor(
@@ -189,6 +191,12 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
     except OSError as error:
         raise LedgerWriteError(f"the receipt could not be written: {error.strerror}") from error
     return position.root
+
+
+def _limits(unseen: int) -> tuple[str, ...]:
+    if not unseen:
+        return ()
+    return (f"{unseen} processes of other users could not be looked at: whether one belonged to the run is not shown.",)
 
 
 def _lost(request: Entry) -> ModelError:
