@@ -29,7 +29,7 @@ from docket.snapshot.scope import Scope
 from docket.snapshot.watch import FileWatch, Watched
 from docket.storage.paths import RunDirectory, docket_number
 
-TURNS = 7
+TURNS = 5
 LATE_NS = 10**12
 """The tree was written a moment ago; it is read as if it had rested."""
 
@@ -46,7 +46,7 @@ def again(tree: Path, scratch: Path) -> dict[str, float]:
 
 def _walk(tree: Path, out: Path, known: Path | None) -> dict[str, float]:
     fd = os.open(tree, OPEN_DIRECTORY)
-    began = time.perf_counter()
+    began, cpu_began = time.perf_counter(), time.process_time()
     with out.open("wb") as file:
         earlier = Earlier(known.open("rb")) if known else None
         walk = Walk(
@@ -61,8 +61,14 @@ def _walk(tree: Path, out: Path, known: Path | None) -> dict[str, float]:
         capture = walk.run()
         if earlier:
             earlier.finish()
-    seconds = time.perf_counter() - began
-    return {"seconds": seconds, "files": capture.totals.files, "bytes": capture.totals.bytes, "reused": capture.reused}
+    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+    return {
+        "seconds": seconds,
+        "cpu_seconds": cpu,
+        "files": capture.totals.files,
+        "bytes": capture.totals.bytes,
+        "reused": capture.reused,
+    }
 
 
 def git_status(tree: Path, scratch: Path) -> dict[str, float]:
@@ -117,9 +123,11 @@ def snapshot_and_restore(tree: Path, scratch: Path) -> dict[str, float]:
 
 
 def _command(*argv: str) -> dict[str, float]:
-    began = time.perf_counter()
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-    return {"seconds": time.perf_counter() - began}
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": time.perf_counter() - began, "cpu_seconds": cpu}
 
 
 def _disk_bytes(path: Path) -> int:

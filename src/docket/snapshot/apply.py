@@ -22,7 +22,7 @@ from docket.snapshot.content import ContentStore, copy_out
 from docket.snapshot.manifest import ROOT, Entry, order, parent_of
 from docket.snapshot.plan import Do, Step, granted_mode
 
-BATCH = 128
+BATCH = 1024
 """Files that one sync of the filesystem makes durable before they get their names."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import BinaryIO, NamedTuple
 
 from docket.errors import SnapshotError, UsageError
@@ -190,7 +191,7 @@ class Walk:
             raise CaptureStopped("stopped while the files were read")
         try:
             with os.scandir(fd) as names:
-                found = sorted(names, key=lambda each: each.name)
+                found = sorted(names, key=attrgetter("name"))
         except OSError:
             self._uncovered.add(prefix[:-1] or ROOT, "unreadable")
             return
@@ -205,7 +206,9 @@ class Walk:
             is_dir = stat.S_ISDIR(status.st_mode)
             if is_dir and self._is_own(path, status):
                 continue
-            take = self._scope.take(path, is_dir, ignores, guarded_only=guarded_only)
+            take = Take.YES
+            if not self._scope.takes_all:
+                take = self._scope.take(path, is_dir, ignores, guarded_only=guarded_only)
             if take is Take.NO:
                 if not guarded_only:
                     self._ignored.add(path, "ignored")

@@ -193,7 +193,9 @@ def to_line(entry: Entry) -> bytes:
 
 def file_line_without_digest(path: str, mode: int, size: int, seen: str) -> tuple[bytes, bytes]:
     """What stands before and behind the 64 hex digits in the line of a file."""
-    head = b'{"entry":{"kind":"file","mode":%d,"path":%b,"sha256":"' % (mode, encode(text_to_json(path)))
+    plain = path.isascii() and path.isprintable() and '"' not in path and "\\" not in path
+    spelled = f'"{path}"'.encode() if plain else encode(text_to_json(path))
+    head = b'{"entry":{"kind":"file","mode":%d,"path":%b,"sha256":"' % (mode, spelled)
     return head, b'","size":%d},"seen":"%b"}\n' % (size, seen.encode())
 
 

@@ -107,7 +107,7 @@ class Scope:
         self._ignore = Patterns(self.ignore)
         self._deny = Patterns(self.deny_write)
         self._whole = ROOT in self.watch
-        self._all = self._whole and not self._ignore and not self.gitignore
+        self.takes_all = self._whole and not self._ignore and not self.gitignore
         self._above = [(prefix + "/", Patterns(lines)) for prefix, lines in self.above]
 
     def freeze(self) -> None:
@@ -134,8 +134,6 @@ class Scope:
 
     def take(self, path: str, is_dir: bool, ignores: Ignores, *, guarded_only: bool = False) -> Take:
         """What to do with ``path``; ``guarded_only`` where a directory above it is left out."""
-        if self._all:
-            return Take.YES
         if not (
             guarded_only
             or (not self._whole and not self._watched(path))
