@@ -37,7 +37,7 @@ MACOS = Host(
     proc_filesystem=False,
     full_sync=True,
     limits=(
-        "macOS has no child subreaper: a process that detached itself twice (a daemon) may outlive the run unnoticed",
+        "macOS has no child subreaper: an orphan that left the agent's process group (a daemon) may outlive the run",
         "macOS has no parent-death signal: when docket and its guardian are both killed, the agent is not ended",
         "docket was not tested on a real macOS",
     ),

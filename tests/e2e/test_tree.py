@@ -43,7 +43,8 @@ def marked(mark: str) -> list[int]:
 
 def test_stragglers_are_named_in_ledger_and_receipt_without_their_secrets(installed: Installed) -> None:
     script = (
-        "setsid sleep 300 & setsid sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' sh $API_KEY & sleep 0.1; exit 0"
+        "setsid sleep 300 & setsid sh -c 'trap \"\" TERM; : >up; while :; do sleep 0.02; done' sh $API_KEY & "
+        "until [ -e up ]; do :; done; exit 0"
     )
     env = {"API_KEY": "sk-SENTINEL9f3aSENTINEL9f3a"}
     with supervised(installed, (), script, toml="[caps]\ngrace_seconds = 0.3\n", env=env) as run:

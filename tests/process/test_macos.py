@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from docket.process import reaper, tree
 from docket.process.reaper import Reaper
 from docket.process.tree import command, parent, processes, send
 from kit.processes import gone, until
+from tests.process.conftest import ROOT
 
 ps = pytest.mark.skipif(shutil.which("ps") is None, reason="no ps, which the macOS path asks")
 LINUX_ONLY = {"pidfd_open", "pidfd_send_signal", "waitid", "P_ALL", "P_PID", "prctl", "eventfd", "memfd_create"}
@@ -108,3 +110,61 @@ def test_a_tree_is_ended_without_a_subreaper(monkeypatch: pytest.MonkeyPatch) ->
     assert all(gone(pid) for pid in pids)
     assert {orphan.ended for orphan in end.orphans} == {"killed"}
     agent.stdout.close()
+
+
+@pytest.fixture
+def pretended(tmp_path: Path) -> Path:
+    """The stand-in as one executable, for the supervisor and for its guardian."""
+    program = tmp_path / "macos"
+    stand_in = (ROOT / "tests/process/macos_stand_in.py").read_text().replace("Path(__file__).parents[2]", repr(ROOT))
+    program.write_text(f"#!{sys.executable}\n{stand_in}".replace("PosixPath", "Path"))
+    program.chmod(0o755)
+    return program
+
+
+def start(program: Path, *argv: str, grace: float = 5) -> tuple[subprocess.Popen[str], list[int], Path]:
+    """A run under the stand-in: the process, the pids of docket, guardian and agent, and the report."""
+    report = program.with_name("report")
+    process = subprocess.Popen(
+        [str(program), "driver", str(report), str(grace), *argv],
+        cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    words = process.stderr.readline().split()
+    assert words[0::2] == ["docket", "guardian", "agent"], words
+    return process, [int(word) for word in words[1::2]], report
+
+
+@ps
+def test_a_run_ends_with_the_agent_s_status_and_what_is_still_attached_is_ended(pretended: Path) -> None:
+    process, _, report = start(pretended, "sh", "-c", "tail -f /dev/null & echo $!; read -r line; exit 5")
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    assert process.wait(30) == 5
+    assert report.exists()
+    assert gone(child)
+    process.communicate()
+
+
+@ps
+def test_a_stop_reaches_the_group_and_then_the_whole_tree(pretended: Path) -> None:
+    """A child in another session, of an agent that ignores SIGTERM, is found by walking from the guardian."""
+    script = "trap '' TERM; setsid tail -f /dev/null & echo $!; while :; do wait; done"
+    process, pids, _ = start(pretended, "sh", "-c", script, grace=0.3)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    os.kill(pids[0], signal.SIGTERM)
+    assert process.wait(30) == 128 + signal.SIGKILL
+    assert gone(child)
+    process.communicate()
+
+
+@ps
+@pytest.mark.parametrize("victim", ["docket", "guardian"])
+def test_the_death_of_one_of_them_ends_what_the_other_can_find(pretended: Path, victim: str) -> None:
+    process, pids, _ = start(pretended, "sh", "-c", "echo ready; exec tail -f /dev/null")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    os.kill(pids[0] if victim == "docket" else pids[1], signal.SIGKILL)
+    assert all(gone(pid) for pid in pids)
+    process.communicate()

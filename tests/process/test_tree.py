@@ -51,7 +51,7 @@ def test_a_straggler_that_ends_by_itself_keeps_its_exit(run: Start) -> None:
     started = run(
         "sh",
         "-c",
-        "setsid sh -c 'trap \"exit 4\" TERM; echo up; while :; do sleep 0.01; done' & read x <&0; sleep 0.1; exit 0",
+        "setsid sh -c 'trap \"exit 4\" TERM; echo up; while :; do sleep 0.01; done' | { read x; echo $x; exit 0; }",
         grace=20,
     )
     assert started.line() == "up"

@@ -88,9 +88,10 @@ class Guardian:
                 os.read(self._wakeup, 4096)
             elif self._launch is not None and descriptor == self._launch.verdict:
                 self._launched(self._launch)
-            elif events & (select.POLLHUP | select.POLLERR | select.POLLNVAL):
+            else:
                 self._poll.unregister(descriptor)
-                self._say("hangup")
+                if events & (select.POLLHUP | select.POLLERR):  # POLLNVAL: macOS cannot poll terminals
+                    self._say("hangup")
         self._wait()
         self._advance()
 

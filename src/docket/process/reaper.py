@@ -115,7 +115,11 @@ class Reaper:
         return [Orphan(key[0], self._endings.get(key, default), text) for key, text in self._commands.items()]
 
     def _walk(self) -> list[Process]:
-        rows = descendants(self._root, processes(self._machine))
+        table = processes(self._machine)
+        rows = descendants(self._root, table)
+        if not self._machine.subreaper:  # orphans are no descendants any more, but most are still in the agent's group
+            found = {row.pid for row in rows}
+            rows += [row for row in table if row.group == self._agent and row.pid not in found]
         keys = {(row.pid, row.start) for row in rows}
         self._terminated &= keys
         self._beyond &= keys

@@ -305,6 +305,8 @@ class Guardian:
 
     def _collect(self) -> bool:
         """Reap every child that ended except the guardian. True when there is no child left."""
+        if not self._machine.subreaper:
+            return False  # orphans are not handed to docket, and waitid(2) is not in every Python there
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -24,6 +24,7 @@ class Process(NamedTuple):
     parent: int
     start: str
     alive: bool
+    group: int = 0
 
 
 def processes(machine: Host | None = None) -> list[Process]:
@@ -117,7 +118,7 @@ def _stat(pid: int) -> Process | None:
     fields = text[text.rindex(b")") + 2 :].split()  # the name may hold spaces and brackets (proc(5))
     # A zombie leader whose other threads still run is alive: state Z, more than one thread.
     alive = fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
-    return Process(pid, int(fields[1]), fields[19].decode(), alive)
+    return Process(pid, int(fields[1]), fields[19].decode(), alive, int(fields[2]))
 
 
 def _read(path: str, size: int) -> bytes:
@@ -143,10 +144,9 @@ def _kill(pid: int, number: int) -> bool:
 
 def _ps_processes() -> list[Process]:
     rows = []
-    for line in _ps("-A", "-opid=,ppid=,stat=,lstart=").splitlines():
-        fields = line.split(None, 3)
-        if len(fields) == 4:
-            rows.append(Process(int(fields[0]), int(fields[1]), fields[3].strip(), not fields[2].startswith("Z")))
+    for line in _ps("-A", "-opid=,ppid=,pgid=,stat=,lstart=").splitlines():
+        pid, above, group, state, start = line.split(None, 4)
+        rows.append(Process(int(pid), int(above), start.strip(), not state.startswith("Z"), int(group)))
     return rows
 
 
