@@ -16,9 +16,6 @@ from docket.providers.call import Call, Observation
 
 from .kit import call, gate
 
-INPUT_PICO, OUTPUT_PICO = 2_000_000, 10_000_000
-"""The toy prices, per token."""
-
 
 class Machine(RuleBasedStateMachine):
     """Answers keep to their requests: no more input than bytes, no more output than the limit."""
@@ -72,14 +69,14 @@ class Machine(RuleBasedStateMachine):
         if how in ("complete", "truncated"):
             source = "reported" if how == "complete" else "partial"
             counts = Counts(source=source, items=(("input", asked.body_bytes // 4), ("output", output)))  # type: ignore[arg-type]
-        cost = asked.body_bytes // 4 * INPUT_PICO + output * OUTPUT_PICO
-        self.over = max(self.over, cost, held)
-        if cost > held:
-            self.excess = True
         status = {"connect": None, "status": 500}.get(how, 200)
         reason = "complete" if how == "no-usage" else how
         seen = None if how == "connect" else Observation(terminal="complete", counts=counts, size=output * 40)
+        before = self.gate.budget.usd.booked
         settled = self.gate.settle(got, asked, Ended(reason=reason, status=status), seen, Instant(self.now))
+        booked = self.gate.budget.usd.booked - before
+        self.over = max(self.over, booked, held)
+        self.excess = self.excess or booked > held
         self.breaches += [breach.cap for breach in settled.breaches]
 
     excess = False

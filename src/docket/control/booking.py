@@ -41,9 +41,6 @@ class Booking:
     def __init__(self, policy: Policy, table: PriceTable, calibration: Calibration) -> None:
         self._quota = policy.budget.mode == "quota"
         self._unpriced = policy.budget.unpriced
-        capped = policy.caps.max_usd is not None or policy.caps.max_tokens is not None
-        self._bounded = policy.caps.hold == "worst" and capped
-        """Whether a hold is a bound that no guess can pass."""
         self._table = table
         self._calibration = calibration
 
@@ -66,8 +63,7 @@ class Booking:
             self._learn(call, seen, counts, amounts)
         elif _whole(ended):
             usage = replace(usage, estimate=self._estimate(call, seen))
-            guess = _value(usage.estimate)
-            amounts = _at_least(amounts, _at_most(guess, hold) if self._bounded else guess)
+            amounts = _at_least(amounts, _value(usage.estimate))
         else:
             amounts = _at_least(amounts, hold)
         return Booked(usage, model, name, amounts)
@@ -97,10 +93,19 @@ class Booking:
             self._calibration.learn_ratio(call.provider, call.model, part, seen.size, amounts.tokens - into)
 
     def _estimate(self, call: Call, seen: Observation | None) -> Estimate:
+        """A guess from bytes that never passes what the call's own limits allow."""
         part = "stream" if call.stream else "body"
         size = seen.size if seen is not None else 0
         into, from_run = self._calibration.tokens_of(call.provider, call.model, "request", call.body_bytes)
         out, also = self._calibration.tokens_of(call.provider, call.model, part, size)
+        limit = call.max_output
+        if limit is None:
+            found = self._table.resolve(call.provider, call.model)
+            limit = found.prices.max_output if found else None
+        if limit is not None:
+            out = min(out, limit * call.choices)
+        if not call.stateful:
+            into = min(into, call.body_bytes)
         return estimate(into, out, self._rates(call), calibrated=from_run and also)
 
     def _rates(self, call: Call) -> Rates | None:
@@ -126,10 +131,6 @@ def _value(guess: Estimate | None) -> Amounts:
 
 def _at_least(amounts: Amounts, other: Amounts) -> Amounts:
     return Amounts(*map(max, amounts, other))
-
-
-def _at_most(amounts: Amounts, other: Amounts) -> Amounts:
-    return Amounts(*map(min, amounts, other))
 
 
 def _refused_by_provider(ended: Ended) -> bool:
