@@ -25,7 +25,7 @@ from docket.verify.case import Pins
 from docket.verify.verifier import CHECKS, unreadable, verify
 from kit.recordings import Files, write
 
-BATCH = 400
+BATCH = 1000
 """Mutants on disk at once."""
 ENOUGH = 200_000
 """Documents after which every check must have been hit."""
