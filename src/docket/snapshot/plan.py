@@ -89,8 +89,6 @@ def make(changed: Iterable[Difference], here: Mapping[str, Here], terms: Terms) 
     """The steps, in order of path. ``here`` holds every changed path and every parent of one."""
     steps: dict[str, Step] = {}
     for difference in changed:
-        sight = difference.before or difference.after
-        assert sight is not None
         steps[difference.path] = _step(difference, here[difference.path], terms)
     chosen = {path: step for path, step in steps.items() if _is_selected(step, terms)}
     _add_missing_parents(chosen, steps)
