@@ -47,13 +47,10 @@ def test_a_straggler_is_ended_and_named(run: Start, shape: str, ended: str) -> N
     assert started.process.returncode == 0
 
 
-def test_a_straggler_that_ends_by_itself_keeps_its_exit(run: Start) -> None:
-    started = run(
-        "sh",
-        "-c",
-        "setsid sh -c 'trap \"exit 4\" TERM; echo up; while :; do sleep 0.01; done' | { read x; echo $x; exit 0; }",
-        grace=20,
-    )
+def test_a_straggler_that_ends_by_itself_keeps_its_exit(run: Start, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "up")
+    straggler = f"trap 'exit 4' TERM; echo up >{tmp_path}/up; while :; do sleep 0.01; done"
+    started = run("sh", "-c", f'setsid sh -c "{straggler}" & read x <{tmp_path}/up; echo $x; exit 0', grace=20)
     assert started.line() == "up"
     assert [ended for ended, command in orphans(started).values() if "trap" in command] == ["exited"]
 
