@@ -91,11 +91,11 @@ def test_a_leaf_that_is_not_there_has_no_proof() -> None:
         frontier.proof(builder)
 
 
-def test_a_frontier_of_a_million_leaves_holds_twenty_hashes() -> None:
+def test_a_frontier_of_131071_leaves_holds_seventeen_hashes() -> None:
     frontier = Frontier()
-    for _ in range(2**20 - 1):
+    for _ in range(2**17 - 1):
         frontier.append(b"\0" * 32)
-    assert len(frontier.mark().stack) == 20
+    assert len(frontier.mark().stack) == 17
 
 
 def test_a_leaf_that_is_no_longer_watched_grows_no_proof() -> None:
