@@ -73,7 +73,7 @@ class Scene:
                 self.lines.append(f"durable {event.type}")
                 done.set_result(event)
 
-        loop.call_later(0.001, durable)
+        loop.call_soon(lambda: loop.call_soon(durable))  # the disk takes two turns of the loop
         return done
 
     # Upstream and its answer
@@ -243,20 +243,48 @@ def test_a_temporary_refusal_is_a_429() -> None:
     assert run(Scene(refuse=refused).play())[-1] == "agent sees 429"
 
 
-@pytest.mark.parametrize("turns", range(12))
-def test_a_task_cancelled_anywhere_leaves_exactly_one_end_event(turns: int) -> None:
-    scene = Scene(FIRST, FIRST, LAST, b"")
+STEPS = {
+    "whole": (FIRST, FIRST, LAST, b""),
+    "no terminator": (FIRST, b""),
+    "cut": (FIRST, UpstreamError("cut", reason="truncated")),
+    "no head": (UpstreamError("refused", reason="connect"),),
+}
+
+
+@pytest.mark.parametrize("turns", range(24))
+@pytest.mark.parametrize("steps", STEPS)
+def test_a_task_cancelled_anywhere_leaves_exactly_one_end_event(steps: str, turns: int) -> None:
+    scene = Scene(*STEPS[steps])
 
     async def play() -> None:
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(scene.play())
             for _ in range(turns):
-                await asyncio.sleep(0.0005)
+                await asyncio.sleep(0)
             task.cancel()
-        await asyncio.sleep(0.01)
 
     run(play())
     requests = [line for line in scene.lines if line == "submitted model.request"]
     ends = [line for line in scene.lines if line.startswith(("submitted model.response", "submitted model.error"))]
-    assert len(requests) == len(ends) <= 1
+    assert len(requests) == len(ends) == (1 if turns else 0)
+    assert not scene.admission.open
+
+
+@pytest.mark.parametrize("turns", range(24))
+@pytest.mark.parametrize("steps", STEPS)
+def test_an_agent_that_leaves_anywhere_leaves_exactly_one_end_event(steps: str, turns: int) -> None:
+    scene = Scene(*STEPS[steps])
+
+    async def play() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scene.play())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            if scene.listener is not None:
+                scene.listener()
+
+    run(play())
+    assert scene.lines.count("submitted model.request") == 1
+    ends = [line for line in scene.lines if line.startswith(("submitted model.response", "submitted model.error"))]
+    assert len(ends) == 1
     assert not scene.admission.open
