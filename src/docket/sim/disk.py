@@ -252,9 +252,10 @@ def _left(inode: _Inode, volatile: bytes, rng: random.Random) -> bytes:
         return inode.durable
     shorter, longer = sorted((len(inode.durable), len(volatile)))
     length = rng.choice([shorter, longer, rng.randint(shorter, longer)])
+    kept = rng.choice((0.0, 0.5, 0.5, 1.0))
     left = bytearray(inode.durable[:length].ljust(length, b"\0"))
     for page in sorted(inode.dirty):
-        if rng.random() < 0.5:
+        if rng.random() < kept:
             start, end = page * PAGE, min((page + 1) * PAGE, length)
             left[start:end] = volatile[start:end].ljust(max(0, end - start), b"\0")
     return bytes(left)
