@@ -97,6 +97,23 @@ def test_without_stored_contents_everything_is_refused_that_needs_them(tmp_path:
     assert "snapshot" in done.stderr
 
 
+def test_nothing_goes_that_cannot_be_given_back(tmp_path: Path) -> None:
+    """The content is looked at before the directory that took the file's place is removed."""
+    (tmp_path / "f").write_text("content")
+
+    def agent() -> None:
+        (tmp_path / "f").unlink()
+        (tmp_path / "f").mkdir()
+
+    run, _ = record(tmp_path, agent)
+    (content,) = (run / "snapshot/contents").iterdir()
+    content.write_text("damaged")
+    done = restore(run, "--apply")
+    assert done.returncode == 1
+    assert "not what its name says" in done.stdout
+    assert (tmp_path / "f").is_dir()
+
+
 def test_a_run_that_recorded_no_end_is_refused_without_force(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     run, _ = record(tmp_path, lambda: (tmp_path / "a").write_text("b"), ends=False)

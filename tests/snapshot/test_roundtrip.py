@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from docket.snapshot.manifest import ROOT
@@ -68,7 +68,11 @@ def test_any_tree_comes_back_from_any_changes(tree: list[Operation], changes: li
         shutil.rmtree(root, ignore_errors=True)
 
 
+UNSEARCHABLE: list[Operation] = [("write", "a", b""), ("chmod", ".gitignore", 0o644)]
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+@example(tree=[("mkdir", ".gitignore/a")], changes=UNSEARCHABLE)
 @_examples(30)
 @given(tree=TREES, changes=TREES)
 def test_a_user_without_privileges_gets_read_only_trees_back_too(

@@ -176,6 +176,8 @@ class Apply:
             return
         if step.do is not Do.REMOVE and (_wanted(step).kind == "dir") == (now.kind == "dir"):
             return
+        if step.do is not Do.REMOVE and _wanted(step).kind == "file":
+            os.close(self._content(_wanted(step)))
         with self._tree.parent(step.path) as (fd, name):
             self._check(fd, name, now)
             if now.kind == "dir":
@@ -229,11 +231,15 @@ class Apply:
             else:
                 self._write_file(temporary, fd, before)
 
-    def _write_file(self, temporary: str, directory: int, before: Entry) -> None:
+    def _content(self, before: Entry) -> int:
+        """Descriptor of what the file held, checked. Raises FormatError where it cannot be given back."""
         assert before.sha256 is not None
         if self._contents is None:
             raise FormatError("its content was not stored")
-        source = self._contents.open(before.sha256)
+        return self._contents.open(before.sha256)
+
+    def _write_file(self, temporary: str, directory: int, before: Entry) -> None:
+        source = self._content(before)
         try:
             target = os.open(temporary, _NEW, 0o600, dir_fd=directory)
             try:

@@ -172,9 +172,13 @@ class Walk:
         self._out.write(line)
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="docket-read") as self._pool:
             root = os.fstat(self._tree.fd)
-            self._other_line(ROOT, root)
-            ignores = self._scope.enter(ROOT, Ignores(), lambda: read_gitignore(self._tree.fd))
-            self._directory(self._tree.fd, "", 1, ignores, False)
+            if is_searchable(self._tree.fd, root.st_mode):
+                self._other_line(ROOT, root)
+                ignores = self._scope.enter(ROOT, Ignores(), lambda: read_gitignore(self._tree.fd))
+                self._directory(self._tree.fd, "", 1, ignores, False)
+            else:
+                self._other_line(ROOT, root, gap="unreadable")
+                self._uncovered.add(ROOT, "unreadable")
             self._drain(0)
         self._out.write(self._tally.flush())
         return Capture(
@@ -238,6 +242,9 @@ class Walk:
         if gap is None:
             try:
                 fd = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
+                if not is_searchable(fd, status.st_mode):
+                    os.close(fd)
+                    gap = "unreadable"
             except OSError as error:
                 gap = "vanished" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
         if gap is not None:
@@ -395,3 +402,14 @@ class Walk:
     def _write(self, line: bytes, size: int | None) -> None:
         if run := self._tally.add(line, file_bytes=size):
             self._out.write(run)
+
+
+def is_searchable(directory: int, mode: int) -> bool:
+    """Whether names in ``directory`` can be looked at: one may be listed and yet tell nothing of what it holds."""
+    if mode & 0o111 == 0o111:
+        return True
+    try:
+        os.stat(".", dir_fd=directory)
+    except PermissionError:
+        return False
+    return True

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from docket.snapshot.manifest import Entry, order
+from docket.snapshot.manifest import ROOT, Entry, order
 
 Name: TypeAlias = Literal["added", "modified", "removed", "renamed", "type", "mode"]
 
@@ -66,7 +66,9 @@ def differences(
 
 def _unseen(entry: Entry, last: str) -> str:
     """The prefix of what was not seen below ``entry``, else the ``last`` one: paths come in order."""
-    return entry.path + "/" if entry.kind == "dir" and entry.gap is not None else last
+    if entry.kind != "dir" or entry.gap is None:
+        return last
+    return "" if entry.path == ROOT else entry.path + "/"
 
 
 def name(difference: Difference) -> Change:

@@ -119,14 +119,16 @@ def _decide(difference: Difference, here: Here, terms: Terms) -> tuple[Do, str]:
     path, before, after, now = difference.path, difference.before, difference.after, here.entry
     if terms.own is not None and (path == terms.own or path.startswith(terms.own + "/")):
         return Do.REFUSE, "lies in docket's own directory"
+    if difference.unknown and (before is None or not terms.force):
+        if here.problem is None and now is not None and reached(now, before):
+            return Do.ALREADY, "is as it was before the run"
+        return Do.LEAVE, "not covered: its directory could not be read"
     if here.problem is not None:
         return Do.REFUSE, here.problem
-    if reached(now, before) and not difference.unknown:
+    if reached(now, before):
         if path in terms.partway and _lacks_its_time(now, before):
             return Do.RESTORE, "an interrupted restore did not finish it"
         return Do.ALREADY, "is as it was before the run"
-    if difference.unknown:
-        return Do.LEAVE, "not covered: its directory could not be read"
     if before is not None and before.gap is not None:
         return Do.LEAVE, f"not covered: {before.gap}"
     if before is not None and before.kind not in ("file", "dir", "link"):
