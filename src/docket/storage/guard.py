@@ -137,11 +137,15 @@ class Guard:
         return limit is None or used <= limit - self._ceilings.reserve
 
     def fits(self, draft: Draft, weight: int, used: int) -> bool:
-        """Whether an event of ``weight`` bytes may follow ``used`` ones under the byte ceiling."""
+        """Whether an event of ``weight`` bytes may follow ``used`` ones under the byte ceiling.
+
+        The ceiling is met where the reserve begins; what still comes while the run is being stopped (refusals, the
+        last look at the files) has the first half of it.
+        """
         limit = self._ceilings.max_bytes
         if limit is None:
             return True
-        return used + weight <= (limit if draft.type in _ESSENTIAL else limit - self._ceilings.reserve)
+        return used + weight <= (limit if draft.type in _ESSENTIAL else limit - self._ceilings.reserve // 2)
 
     def condition(self, differences: bool) -> Condition:
         """The state of the record, ``differences`` saying whether another hand was found in it."""
