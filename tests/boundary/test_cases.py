@@ -9,6 +9,7 @@ import json
 import socket
 import struct
 import tracemalloc
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,11 @@ from backports import zstd
 
 from docket.boundary import body as bodies
 from docket.boundary.upstream import Limits
-from docket.ledger.events import Forwarded, ModelDenied, Unauthorized
+from docket.control.decision import Refused
+from docket.ledger.events import CapExceeded, Forwarded, ModelDenied, Unauthorized
 from docket.sim.answers import Step
 from docket.sim.upstream import Script, ScriptedProvider
-from kit.boundary import Record, Stage, parse, raw_upstream, read_request, run, stage
+from kit.boundary import OpenAdmission, Record, Stage, parse, raw_upstream, read_request, run, stage
 
 HTTP = Path(__file__).parents[1] / "fixtures" / "http"
 CHAT = b'{"model": "m", "messages": []}'
@@ -578,5 +580,103 @@ def test_content_and_a_clean_end_without_a_terminator_is_an_answer_with_finish_n
             assert got.body == event
             (end,) = on.record.ends()
             assert (end.type, end.reason, end.finish) == ("model.response", "unterminated", "none")
+
+    run(play())
+
+
+def test_an_agent_that_leaves_after_the_end_event_frees_the_upstream() -> None:
+    async def play() -> None:
+        closed = asyncio.Event()
+
+        async def never_ends(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+            writer.write(b"e\r\ndata: [DONE]\n\n\r\n")
+            with suppress(ConnectionResetError):
+                await reader.read()
+            closed.set()
+
+        async with raw_upstream(never_ends) as url, stage(url) as on:
+            reader, writer = await on.connect()
+            writer.write(post(on, b'{"model": "m", "stream": true, "messages": []}'))
+            await reader.readuntil(b"[DONE]\n\n")
+            assert len(on.record.ends()) == 1  # recorded without waiting for the end of the body
+            writer.close()
+            await closed.wait()
+
+    run(play())
+
+
+def test_a_switch_of_protocols_that_nobody_asked_for_is_a_502() -> None:
+    async def play() -> None:
+        keeper = Keeper(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n" + OK)
+        async with raw_upstream(keeper) as url, stage(url) as on:
+            assert (await on.call("/v1/chat/completions", CHAT)).status == 502
+            assert [end.reason for end in on.record.ends()] == ["truncated"]
+
+    run(play())
+
+
+def test_a_connection_with_bytes_that_nobody_asked_for_is_not_used_again() -> None:
+    async def play() -> None:
+        chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        for unasked in (chunked + OK, OK + OK):
+            keeper = Keeper(unasked)
+            async with raw_upstream(keeper) as url, stage(url) as on:
+                for _ in range(3):
+                    assert (await on.call("/v1/chat/completions", CHAT)).body == b"{}"
+                assert keeper.connections == 3
+
+    run(play())
+
+
+def test_a_large_request_behind_a_slow_one_waits_and_passes() -> None:
+    async def play() -> None:
+        first_may_end = asyncio.Event()
+        bodies: list[bytes] = []
+
+        async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                bodies.append((await read_request(reader))[1])
+                await first_may_end.wait()
+                writer.write(OK)
+
+        large = b"x" * 3_000_000
+        async with raw_upstream(slow) as url, stage(url) as on:
+            _, writer = await on.connect()
+            writer.write(post(on, CHAT) + post(on, large))
+            await on.record.until(Record.requests)
+            first_may_end.set()
+            await on.record.until(lambda record: len(record.ends()) == 2)
+            assert bodies == [CHAT, large]
+            writer.close()
+
+    run(play())
+
+
+def test_the_answer_to_a_body_that_is_too_large_survives_the_body() -> None:
+    async def play() -> None:
+        async with stage("http://127.0.0.1:9") as on:
+            reader, writer = await on.connect()
+            writer.write(post(on, b"").replace(b"Length: 0", b"Length: 999999999"))
+            for _ in range(40):
+                writer.write(b"x" * 100_000)
+                await writer.drain()
+            answer = await reader.read()
+            assert answer.startswith(b"HTTP/1.1 413 ")
+            assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"]["code"] == "body_too_large"
+            writer.close()
+
+    run(play())
+
+
+def test_a_refusal_that_is_a_breach_is_recorded_and_acted_on_once_it_was_answered() -> None:
+    async def play() -> None:
+        breach = CapExceeded(cap="max_usd", limit="1", observed="1.2")
+        refused = Refused(code="max_usd", message="no", breaches=(breach,))
+        async with stage("http://127.0.0.1:9", admission=OpenAdmission(lambda _call: refused)) as on:
+            assert (await on.call("/v1/chat/completions", CHAT)).status == 400
+            assert on.breaches == [breach]
+            assert on.record.of(CapExceeded) == [breach]
 
     run(play())
