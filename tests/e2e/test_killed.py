@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -148,3 +149,36 @@ def test_a_second_supervisor_on_one_run_is_refused_by_the_name_of_the_first(
     process.communicate("go on\n", timeout=30)
     assert process.returncode == 0
     assert installed.verdict()["verdict"] == "verified"
+
+
+def test_a_run_is_not_closed_while_a_process_of_it_lives(installed: Installed) -> None:
+    """docket and its guardian killed together: what left the agent's session lives on, and is named."""
+    process = subprocess.Popen(
+        [str(installed.docket), "run", "--quiet", "--", "sh", "-c", "setsid sleep 300 >&- & echo up; wait"],
+        cwd=installed.directory,
+        env=environment({}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    run = installed.latest.resolve()
+    until(lambda: len(processes_of(run.name).pids) == 2, "the helper did not start")
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    process.send_signal(signal.SIGSTOP)
+    for child in children:
+        os.kill(int(child), signal.SIGKILL)
+    process.kill()
+    process.communicate()
+    until(lambda: len(processes_of(run.name).pids) == 1, "the agent lives on")
+    (survivor,) = processes_of(run.name).pids
+    refused = installed.run("doctor", "--close", "latest")
+    assert refused.status == 125
+    assert str(survivor) in refused.err
+    assert not (run / "receipt.json").exists()
+    os.kill(survivor, signal.SIGKILL)
+    until(lambda: not processes_of(run.name).pids, "a killed process lives on")
+    assert installed.run("doctor", "--close", "latest").status == 0
+    assert verdict(run) == "recovered"
