@@ -22,6 +22,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import Any
 
 from docket.process.supervision import Guardian
 from docket.process.tree import parent
@@ -47,6 +48,7 @@ class SignalRelay:
         self._ignored: frozenset[signal.Signals] = frozenset()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked = False
+        self._sigttou: Any = signal.SIG_DFL
         self.ending: signal.Signals | None = None
         """The signal that asked for the end of the run; SIGHUP where the terminal vanished."""
 
@@ -63,7 +65,8 @@ class SignalRelay:
             self._install(number, self._guardian.signal, number)
         self._install(signal.SIGCONT, self._guardian.signal, signal.SIGCONT)
         self._install(signal.SIGTSTP, self._stop_both)
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # docket's own messages must not stop it in the background
+        # docket's own messages must not stop it in the background, where the terminal says `tostop`.
+        self._sigttou = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         self._guardian.on_stopped = self._suspend
         self._guardian.on_hangup = self._hung_up
         return self
@@ -74,7 +77,7 @@ class SignalRelay:
         if self._loop is not None:
             for number in self._installed:
                 self._loop.remove_signal_handler(number)
-        signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+        signal.signal(signal.SIGTTOU, self._sigttou)
 
     def _install(self, number: signal.Signals, action: Callable[..., None], *arguments: object) -> None:
         if self._loop is not None and number not in self._ignored:
