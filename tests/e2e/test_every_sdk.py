@@ -17,6 +17,8 @@ SDKS = (*PYTHON, *NODE)
 NODE_SDKS = ROOT / ".node-sdks"
 """Where `make node-sdks` installs the Node SDKs."""
 KEYS = {"OPENAI_API_KEY": "sk-trial", "ANTHROPIC_API_KEY": "sk-trial", "GEMINI_API_KEY": "trial"}
+SAMPLE = ("openai-chat", "anthropic", "ollama", "node:openai")
+"""SDKs that wait out a refusal in `make test`; `make long` has all of them wait."""
 NEVER_RETRIES = {"ollama", "node:google-genai"}
 """SDKs that give up at once on a temporary refusal, whatever it says."""
 
@@ -65,7 +67,7 @@ def test_a_final_refusal_is_one_call_and_says_why(
     assert receipt["totals"]["denied"] == 1, "an SDK must not try a final refusal again"
 
 
-@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize("sdk", [pytest.param(sdk, marks=[] if sdk in SAMPLE else [pytest.mark.long]) for sdk in SDKS])
 def test_a_temporary_refusal_is_waited_out(sdk: str, installed: Installed, provider: Callable[..., Provider]) -> None:
     upstream = provider()
     done, said = drive(installed, upstream, sdk, "patient", "[resilience]\nmax_calls_per_second = 1\n")
