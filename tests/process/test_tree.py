@@ -196,6 +196,15 @@ def test_killing_the_supervisor_at_two_hundred_moments_leaves_nothing(run: Start
         kill_at(run, source.uniform(0, 0.25), victim)
 
 
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
+def test_a_crash_of_docket_itself_leaves_nothing(run: Start, name: str) -> None:
+    started = run(*agent("tree", "ten", "stay"))
+    pids = [int(word) for word in started.line().split()[1:]]
+    os.kill(started.docket, getattr(signal, name))
+    for pid in (*pids, started.guardian):
+        assert gone(pid, 2)
+
+
 def test_docket_ends_the_run_when_the_guardian_dies_and_says_so(run: Start) -> None:
     started = run(*agent("tree", "ten", "stay"))
     pids = [int(word) for word in started.line().split()[1:]]
