@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -198,7 +199,8 @@ def test_killing_the_supervisor_at_two_hundred_moments_leaves_nothing(run: Start
 
 @pytest.mark.parametrize("name", ["SIGSEGV", "SIGABRT"])
 def test_a_crash_of_docket_itself_leaves_nothing(run: Start, name: str) -> None:
-    started = run(*agent("tree", "ten", "stay"))
+    no_core = (resource.RLIMIT_CORE, (0, 0))
+    started = run(*agent("tree", "ten", "stay"), preexec_fn=lambda: resource.setrlimit(*no_core))
     pids = [int(word) for word in started.line().split()[1:]]
     os.kill(started.docket, getattr(signal, name))
     for pid in (*pids, started.guardian):
