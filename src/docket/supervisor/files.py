@@ -75,7 +75,7 @@ class RunFiles:
         """Raises PolicyError, UsageError."""
         self._rolls_back = request.rollback_on_breach
         self._run, self._announcer, self._clock = run, announcer, clock
-        self._watch = FileWatch(run, watched(request), _progress(announcer, clock))
+        self._watch = FileWatch(run, watched(request), progress(announcer, clock))
         self._limits: list[str] = [NOT_GIVEN_BACK] if request.snapshot else []
         self._intact = True
 
@@ -180,15 +180,15 @@ def _reason(error: Exception) -> str:
     return (error.strerror or "input/output error") if isinstance(error, OSError) else str(error)
 
 
-def _progress(announcer: Announcer, clock: Clock) -> Progress:
+def progress(announcer: Announcer, clock: Clock) -> Progress:
     """Says how far a walk is once it takes over a second, and then every second."""
     said_us = clock.monotonic_us()
 
-    def progress(entries: int, size: int) -> None:
+    def tell(entries: int, size: int) -> None:
         nonlocal said_us
         now_us = clock.monotonic_us()
         if now_us - said_us >= _SECOND_US:
             said_us = now_us
             announcer.remark(f"reading files: {entries:,} entries, {size / 1e6:,.0f} MB")
 
-    return progress
+    return tell
