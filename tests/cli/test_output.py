@@ -40,3 +40,7 @@ def test_an_error_is_shown_with_its_way_out(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == "docket: no such� run\n        docket ls lists runs\n"
+
+
+def test_what_an_agent_chose_cannot_look_like_a_line_of_its_own() -> None:
+    assert output.one_line("label\nverified: complete\x1b[2K") == "label�verified: complete�[2K"

@@ -67,13 +67,13 @@ def _repair(path: Path, *, closing: bool) -> None:
 
 def _show(diagnoses: list[Diagnosis], facts: dict[str, str]) -> None:
     for diagnosis in diagnoses:
-        output.result(f"{diagnosis.path.name}: {diagnosis.state}: {output.printable(diagnosis.detail)}")
+        output.result(f"{diagnosis.path.name}: {diagnosis.state}: {output.one_line(diagnosis.detail)}")
         if not diagnosis.healthy:
-            output.result(f"  {output.printable(diagnosis.meaning)}")
+            output.result(f"  {output.one_line(diagnosis.meaning)}")
             if diagnosis.command:
                 output.result(f"  do: {diagnosis.command}")
         for trouble in diagnosis.troubles:
-            output.result(f"  {trouble.kind}: {output.printable(trouble.detail)}")
+            output.result(f"  {trouble.kind}: {output.one_line(trouble.detail)}")
             if trouble.command:
                 output.result(f"  do: {trouble.command}")
     for name, value in facts.items():

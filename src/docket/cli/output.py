@@ -77,6 +77,11 @@ def cell(text: str) -> str:
     return shown if len(shown) <= MAX_CELL else shown[: MAX_CELL - 1] + "…"
 
 
+def one_line(text: str) -> str:
+    """As ``printable``, with line feeds replaced too: what an agent chose must not look like a line of docket's."""
+    return printable(text.replace("\n", "�"))
+
+
 def printable(text: str) -> str:
     """``text`` with every character that is not plain text replaced by U+FFFD; line feeds stay."""
     if text.isascii() and text.isprintable():

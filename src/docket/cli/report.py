@@ -36,4 +36,4 @@ def command(path: Path, as_json: bool) -> None:
         output.document(receipt)
         return
     for line in lines(receipt):
-        output.result(output.printable(line))
+        output.result(output.one_line(line))

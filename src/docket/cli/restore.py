@@ -125,13 +125,13 @@ def _show(restore: Restore, plan: Plan, results: list[Result] | None, record: st
         word, reason = step.do.value, step.reason
         if results is not None:
             word, reason = results[position].outcome, results[position].reason
-        output.result(f"{_SIGNS[step.do.value]} {word:<13} {_name(step.path)}  ({output.printable(reason)})")
+        output.result(f"{_SIGNS[step.do.value]} {word:<13} {_name(step.path)}  ({output.one_line(reason)})")
         if diff and step.do.acts and shown < MAX_DIFFS and (lines := _difference(restore, step)):
             shown += 1
             for line in lines:
                 output.result(f"    {line}")
     for path, reason in plan.left_out:
-        output.result(f". left out      {_name(path)}  ({output.printable(reason)})")
+        output.result(f". left out      {_name(path)}  ({output.one_line(reason)})")
     output.remark(_summary(plan, results, record))
 
 

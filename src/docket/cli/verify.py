@@ -109,7 +109,7 @@ def _answer_line(name: str, pins: Pins) -> None:
 
 def _print(report: Report, path: Path, verbose: bool) -> None:
     facts = report.facts
-    output.result(f"{report.verdict}: {output.printable(report.reason)}")
+    output.result(f"{report.verdict}: {output.one_line(report.reason)}")
     if facts:
         output.result(f"  run       {facts['docket']}, {facts['size']} events")
         output.result(f"  root      {facts['root']}" + (" (pinned)" if report.root_pinned else ""))
@@ -121,17 +121,17 @@ def _print(report: Report, path: Path, verbose: bool) -> None:
         output.result(f"  vouched   {_vouched(report)}")
     if report.withheld:
         names = ", ".join(f"{name} ({number})" for name, number in sorted(report.withheld.items()))
-        output.result(f"  withheld  {output.printable(names)}")
+        output.result(f"  withheld  {output.one_line(names)}")
     if report.unknown:
-        output.result(f"  not understood  {output.printable(', '.join(report.unknown))}")
+        output.result(f"  not understood  {output.one_line(', '.join(report.unknown))}")
     for remark in report.remarks:
-        output.result(f"  note      {output.printable(remark)}")
+        output.result(f"  note      {output.one_line(remark)}")
     if verbose:
         output.table(("check", "status", "detail"), [(f.check, str(f.status), f.detail) for f in report.findings])
     elif skipped := [f for f in report.findings if f.status == "skip" and f.detail == "needs the ledger"]:
         output.result(f"  skipped   {len(skipped)} checks need the ledger (--verbose lists them)")
     if report.verdict.exit_code == exit_codes.USAGE:
-        output.remark(f"docket: nothing at {output.printable(str(path))} could be verified")
+        output.remark(f"docket: nothing at {output.one_line(str(path))} could be verified")
 
 
 def _vouched(report: Report) -> str:
