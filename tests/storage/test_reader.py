@@ -1,4 +1,4 @@
-"""Reading: checkpoints beside the ledger, and following one that grows."""
+"""Reading: checkpoints beside the ledger."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from docket.clock import SystemClock
-from docket.errors import FormatError, LedgerError
+from docket.errors import LedgerError
 from docket.ledger.checkpoint import split
 from docket.storage.paths import CHECKPOINTS, LEDGER
-from docket.storage.reader import Follower, read_ledger
-from docket.storage.writer import LedgerWriter
-from kit.runs import KEY, new_run, session_start, some_events, write_run
+from docket.storage.reader import read_ledger
+from kit.runs import new_run, some_events, write_run
 
 
 async def test_any_cut_of_the_checkpoints_leaves_the_whole_notes(tmp_path: Path) -> None:
@@ -53,27 +51,3 @@ async def test_missing_checkpoints_are_none_and_a_missing_ledger_is_an_error(tmp
     (run.path / LEDGER).unlink()
     with pytest.raises(LedgerError, match="No such file"):
         read_ledger(run)
-
-
-async def test_a_follower_sees_each_entry_once_while_the_ledger_grows(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock())
-    await writer.append(session_start(run.name))
-    follower, late = Follower(run), Follower(run, after=2)
-    seen = [entry.seq for entry in follower.read()]
-    for event in some_events(3):
-        await writer.append(event)
-        seen += [entry.seq for entry in follower.read()]
-    assert seen == list(range(7))
-    assert [entry.seq for entry in late.read()] == [3, 4, 5, 6]
-    assert list(late.read()) == []
-    with (run.path / LEDGER).open("ab") as file:
-        file.write(b"half a li")
-        file.flush()
-        assert list(follower.read()) == []
-        file.write(b"ne\n")
-    with pytest.raises(FormatError):
-        list(follower.read())
-    follower.close()
-    late.close()
-    await writer.close()

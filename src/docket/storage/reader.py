@@ -1,4 +1,4 @@
-"""Reading a run's ledger: whole, with its checkpoints, or on from where a reader left off. Never writes."""
+"""Reading a run's ledger whole, with its checkpoints. Never writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from docket.errors import FormatError, LedgerError
 from docket.ledger import checkpoint
-from docket.ledger.chain import MAX_LINE, Entry, read_entry
+from docket.ledger.chain import Entry
 from docket.ledger.checkpoint import MAX_NOTE, Checkpoint
 from docket.ledger.scan import Scan, Scanner
 from docket.storage.durable import READ, READ_BYTES
@@ -51,39 +51,6 @@ def read_ledger(run: RunDirectory, fold: Callable[[Entry], None] | None = None) 
             if fold is not None:
                 fold(entry)
     return LedgerRead(scanner.finish(), notes)
-
-
-class Follower:
-    """Reads a ledger that may still grow, from the entry after ``after`` on."""
-
-    def __init__(self, run: RunDirectory, after: int = -1) -> None:
-        """``after`` is a ``seq``; -1 is from the beginning. Raises LedgerError where there is no ledger."""
-        self._run = run
-        self._after = after
-        self._offset = 0
-        self._buffer = b""
-        self._fd = _open(run, LEDGER)
-
-    def read(self) -> Iterator[Entry]:
-        """The whole entries that are there now and were not given yet.
-
-        Raises FormatError at a line that is no entry. Does not check the chain: what is followed is still being
-        written, and is checked when it is verified.
-        """
-        while part := self._run.disk.read(self._fd, READ_BYTES, self._offset):
-            self._offset += len(part)
-            lines = (self._buffer + part).split(b"\n")
-            self._buffer = lines.pop()
-            if len(self._buffer) >= MAX_LINE:
-                raise FormatError(f"line longer than {MAX_LINE} bytes", where=f"byte {self._offset}")
-            for line in lines:
-                entry = read_entry(line)
-                if entry.seq > self._after:
-                    self._after = entry.seq
-                    yield entry
-
-    def close(self) -> None:
-        self._run.disk.close(self._fd)
 
 
 def _read_notes(run: RunDirectory, read: NotesRead) -> Iterator[Checkpoint]:
