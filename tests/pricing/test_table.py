@@ -96,7 +96,10 @@ def test_the_period_in_force_on_the_day_counts(at: str, price: str) -> None:
         {"from": "2026-01-01", "rows": [["standard", "input", "1", 1_000_000]]},
         {"from": "2026-07-01", "rows": [["standard", "input", "2", 1_000_000]]},
     ]
-    found = _table(_model("chat", "9", periods=periods), at=at).lookup("acme", "chat", "standard", "input")
+    table = _table(_model("chat", "9", periods=periods), at=at)
+    model = table.resolve("acme", "chat")
+    assert model is not None
+    found = table.tiers(model.prices).get("standard", {}).get("input")
     assert found is not None
     assert found.unit_usd == Usd.parse(price)
 

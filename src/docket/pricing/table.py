@@ -161,11 +161,6 @@ class PriceTable:
         """The tiers of a model in force on the table's day."""
         return prices.on(self.at)
 
-    def lookup(self, provider: str, model: str, tier: str, kind: str) -> Price | None:
-        """The price of one kind, or None. ``tier`` may name a context size: ``standard>200000``."""
-        found = self.resolve(provider, model)
-        return self.tiers(found.prices).get(tier, {}).get(kind) if found else None
-
     def dearest(self, provider: str) -> Rates:
         """The highest standard price that any model of ``provider`` has, by kind; empty for an unknown provider."""
         if provider not in self._dearest:

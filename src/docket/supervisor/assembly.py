@@ -15,7 +15,6 @@ from docket.control.response_cache import ResponseCache
 from docket.ledger.events import CapExceeded
 from docket.policy.model import Policy
 from docket.primitives.canonical import JsonObject
-from docket.primitives.money import Usd
 from docket.receipt.model import Caps
 from docket.storage.blobs import Blobs
 from docket.storage.paths import RunDirectory
@@ -82,9 +81,9 @@ class Assembly:
         """Limits, and what was booked against them."""
         return Caps(
             usd_limit=policy.caps.max_usd if policy.budget.mode == "usd" else None,
-            usd_booked=Usd(self.gate.budget.usd.booked),
+            usd_booked=self.gate.budget.booked_usd,
             tokens_limit=policy.caps.max_tokens,
-            tokens_booked=self.gate.budget.tokens.booked,
+            tokens_booked=self.gate.budget.booked_tokens,
             calls_limit=policy.caps.max_model_calls,
             wall_limit_us=policy.caps.max_wall_seconds.us if policy.caps.max_wall_seconds is not None else None,
         )
