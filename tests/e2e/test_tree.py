@@ -178,7 +178,7 @@ class Kills:
 def moments(count: int, seed: str) -> list[tuple[float, bool]]:
     """Half of them while docket starts, half while the agent calls."""
     source = random.Random(seed)
-    return [(source.uniform(0, 0.8), number % 2 == 0) for number in range(count)]
+    return [(source.uniform(0, 0.8 if number % 2 == 0 else 1.6), number % 2 == 0) for number in range(count)]
 
 
 def test_docket_killed_at_any_moment_leaves_no_process_no_lock_and_a_prefix_that_verifies(
