@@ -207,8 +207,8 @@ def test_the_agent_can_assert_events() -> None:
             said = await on.call("/events", b'{"type": "note", "text": "thinking"}', upstream="docket")
             assert said.status == 200
             (note,) = on.record.of(Note)
-            assert (note.by, note.private) == ("agent", {"text": "thinking"})
-            for wrong in (b"[", b"[]", b'{"type": "model.response"}', b'{"type": "note", "public": 1}', b"x" * 70000):
+            assert (note.by, note.private) == ("agent", {"said": {"text": "thinking"}})
+            for wrong in (b"[", b"[]", b'{"type": "model.response"}', b'{"type": ["note"]}', b"x" * 70000):
                 assert (await on.call("/events", wrong, upstream="docket")).status == 400
             assert len(on.record.events) == 1
 

@@ -1,12 +1,13 @@
 """``POST /r/<token>/docket/events``: what the agent itself wants on the record, as its own assertion.
 
-Invariant: only notes, tool calls and tool results, always ``by: agent``, bounded in size and rate, private unless the
-agent says ``public``.
+Invariant: only notes, tool calls and tool results, always ``by: agent``, bounded in size and rate, private; nothing
+that an agent says can make an event that does not fit the format.
 """
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 
 import orjson
 
@@ -15,6 +16,7 @@ from docket.control.decision import Refused
 from docket.errors import UsageError
 from docket.ledger.events import Event, Note, ToolCall, ToolResult
 from docket.primitives.canonical import Json, is_canonical
+from docket.primitives.digest import sha256_hex
 
 MAX_EVENT = 64 * 1024
 """Bytes of one asserted event: a tool's arguments fit, its output belongs into the agent's own files."""
@@ -22,6 +24,8 @@ PER_SECOND = 50
 """Asserted events a second, in the long run: above any agent's pace of tool calls."""
 BURST = 200
 """Asserted events at once: a parallel batch of tools."""
+
+_KINDS: dict[str, type[Note | ToolCall | ToolResult]] = {kind.type: kind for kind in (Note, ToolCall, ToolResult)}
 
 
 class Pace:
@@ -53,9 +57,10 @@ async def read_event(body: RequestBody) -> Event:
 
 
 def parse_event(raw: bytes) -> Event:
-    """``{"type": "note" | "tool.call" | "tool.result", "public": {...}, ...}``: other members are private.
+    """``{"type": "note" | "tool.call" | "tool.result", ...}``: what else it says is kept as the private ``said``.
 
-    Raises UsageError.
+    Agent-supplied objects stand only inside private values (evidence format section 1): what has no canonical form, or
+    would stand too deep, is kept as its bytes. Raises UsageError.
     """
     try:
         document = orjson.loads(raw)
@@ -63,17 +68,14 @@ def parse_event(raw: bytes) -> Event:
         raise UsageError(f"the body is not JSON: {error.msg}") from error
     if not isinstance(document, dict):
         raise UsageError("the body is not a JSON object")
-    kind = document.pop("type", None)
-    public = document.pop("public", {})
-    if not isinstance(public, dict) or not is_canonical(public):
-        raise UsageError("public is not an object of integers, strings, booleans, lists and objects")
-    private: dict[str, Json] = document if is_canonical(document) else {"raw": raw.decode("utf-8", "replace")}
-    match kind:
-        case "note":
-            return Note(by="agent", private=private, unknown=public)
-        case "tool.call":
-            return ToolCall(by="agent", private=private, unknown=public)
-        case "tool.result":
-            return ToolResult(by="agent", private=private, unknown=public)
-        case _:
-            raise UsageError("type must be note, tool.call or tool.result")
+    named = document.pop("type", None)
+    kind = _KINDS.get(named) if isinstance(named, str) else None
+    if kind is None:
+        raise UsageError("type must be note, tool.call or tool.result")
+    return kind(by="agent", private={"said": _kept(document, raw)} if document else {})
+
+
+def _kept(document: dict[str, Json], raw: bytes) -> Json:
+    if is_canonical([[[document]]]):  # where it will stand: below the event, its private members, and one of those
+        return document
+    return {"base64": b64encode(raw).decode(), "sha256": sha256_hex(raw)}

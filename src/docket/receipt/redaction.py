@@ -30,7 +30,7 @@ CATEGORIES: dict[str, frozenset[str]] = {
     },
     "argv": frozenset({"argv", "command", "environment", "adaptations", "overrides", "reason"}),
     "hosts": frozenset({"host", "base_url", "listen", "target", "detail", "document", "overrides"}),
-    "notes": frozenset({"label", "text", "detail", "name", "model", "raw"}),
+    "notes": frozenset({"label", "text", "said", "detail", "name", "model"}),
     "bodies": frozenset({"body", "request_sha256", "response_sha256", "tree", "manifest"}),
 }
 """By category: the names of private members that hold such values. A member may be in several."""
