@@ -50,7 +50,9 @@ def test_a_straggler_is_ended_and_named(run: Start, shape: str, ended: str) -> N
 
 def test_a_straggler_that_ends_by_itself_keeps_its_exit(run: Start, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "up")
-    straggler = f"trap 'exit 4' TERM; echo up >{tmp_path}/up; while :; do sleep 0.01; done"
+    os.mkfifo(tmp_path / "never")
+    # It waits without a child: a fork that has not called exec yet would be a second straggler of the same name.
+    straggler = f"trap 'exit 4' TERM; exec 3<>{tmp_path}/never; echo up >{tmp_path}/up; read x <&3"
     started = run("sh", "-c", f'setsid sh -c "{straggler}" & read x <{tmp_path}/up; echo $x; exit 0', grace=20)
     assert started.line() == "up"
     assert [ended for ended, command in orphans(started).values() if "trap" in command] == ["exited"]
