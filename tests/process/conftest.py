@@ -131,6 +131,11 @@ class Shell:
         self.terminal.send("echo shell-$((20+3))\n")
         self.terminal.expect(r"shell-23\r\n")
 
+    def job(self) -> str:
+        """What the shell says of its only job."""
+        self.terminal.send("jobs\n")
+        return self.terminal.expect(r"\[1\][+ ]+(Running|Stopped)")[1]
+
     def status(self) -> int:
         """``$?`` of what ended last."""
         self.terminal.expect(r"\$ ")
