@@ -38,7 +38,7 @@ def test_each_ctrl_c_reaches_the_agent_exactly_once(shell: Shell) -> None:
 
 def test_a_ctrl_c_that_ends_the_agent_is_docket_s_status(shell: Shell) -> None:
     shell.start("sh", "-c", "echo ready; exec tail -f /dev/null")
-    shell.terminal.expect("ready")
+    shell.terminal.expect(r"\nready\r\n")  # not the echo of the command line
     shell.terminal.send("\x03")
     assert shell.status() == 130
 
@@ -128,7 +128,7 @@ def test_fg_on_a_running_job_gives_the_agent_the_terminal_when_it_wants_it(shell
         "trap 'read line </dev/tty; echo got $line; exit 3' USR1; echo waiting; while :; do sleep 0.05; done",
         suffix=" &",
     )
-    shell.terminal.expect("waiting")
+    shell.terminal.expect(r"\nwaiting\r\n")
     shell.prompt()
     shell.terminal.send("fg\n")
     shell.terminal.expect("-m (docket|tests)")
@@ -140,7 +140,7 @@ def test_fg_on_a_running_job_gives_the_agent_the_terminal_when_it_wants_it(shell
 
 def test_bg_lets_a_stopped_run_go_on_behind_the_shell(shell: Shell) -> None:
     docket, _guardian, child = shell.start(*agent("signals", "SIGCONT", "SIGUSR1"))
-    shell.terminal.expect("ready")
+    shell.terminal.expect(r"\nready\r\n")  # not the echo of the command line
     shell.terminal.send("\x1a")
     shell.terminal.expect("Stopped")
     shell.prompt()
@@ -158,7 +158,7 @@ def test_bg_lets_a_stopped_run_go_on_behind_the_shell(shell: Shell) -> None:
 
 def test_kill_int_on_docket_is_forwarded_once(shell: Shell) -> None:
     docket, _guardian, _child = shell.start(*agent("lines"), grace=60)
-    shell.terminal.expect("ready")
+    shell.terminal.expect(r"\nready\r\n")  # not the echo of the command line
     os.kill(docket, signal.SIGINT)
     shell.terminal.expect("<SIGINT>")
     shell.terminal.send("q\n")
@@ -203,7 +203,7 @@ def test_messages_of_docket_do_not_stop_it_where_the_terminal_says_tostop(shell:
 def test_a_vanished_terminal_ends_the_run(shell: Shell) -> None:
     """The agent ignores SIGHUP: the run ends all the same, within its grace period, and says why."""
     docket, guardian, child = shell.start("sh", "-c", "trap '' HUP; echo ready; while :; do sleep 0.1; done", grace=0.3)
-    shell.terminal.expect("ready")
+    shell.terminal.expect(r"\nready\r\n")  # not the echo of the command line
     shell.terminal.hang_up()
     for pid in (child, guardian, docket):
         assert gone(pid)
