@@ -158,7 +158,7 @@ def test_bg_lets_a_stopped_run_go_on_behind_the_shell(shell: Shell) -> None:
 
 def test_kill_int_on_docket_is_forwarded_once(shell: Shell) -> None:
     docket, _guardian, _child = shell.start(*agent("lines"), grace=60)
-    shell.terminal.expect(r"\nready\r\n")  # not the echo of the command line
+    shell.terminal.expect("ready foreground=True")
     os.kill(docket, signal.SIGINT)
     shell.terminal.expect("<SIGINT>")
     shell.terminal.send("q\n")
