@@ -125,7 +125,7 @@ def test_fg_on_a_running_job_gives_the_agent_the_terminal_when_it_wants_it(shell
     _docket, _guardian, child = shell.start(
         "sh",
         "-c",
-        "trap 'read line </dev/tty; echo got $line; exit 3' USR1; echo waiting; while :; do sleep 0.05; done",
+        "trap 'read line </dev/tty; echo got $line; exit 3' USR1; echo; echo waiting; while :; do sleep 0.05; done",
         suffix=" &",
     )
     shell.terminal.expect(r"\nwaiting\r\n")
