@@ -1,8 +1,8 @@
 """docket's boundary beside a bare reverse proxy, in interleaved rounds of one run (``make bench``).
 
 Compiles the load generator and the upstream (C, so that neither is the bottleneck), starts a bare aiohttp proxy and
-docket's boundary with its real gate and a real ledger on this disk, and measures both in turn. Ratios are medians over
-the rounds of figures taken next to each other. Writes a table and the raw data; exit status 1 where a call failed.
+docket's boundary with its real gate and a real ledger on this disk, and measures both in turn, round after round.
+Ratios are those of the medians over the rounds. Writes a table and the raw data; exit status 1 where a call failed.
 """
 
 from __future__ import annotations
