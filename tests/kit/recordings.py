@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from docket.ledger import checkpoint
+from docket.policy.document import digest
 from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.digest import leaf_hash, sha256_hex
 from docket.primitives.instant import timestamp
@@ -191,7 +192,7 @@ class Recording:
             "docket": self.docket,
             "session": number,
             "run_key": run_key.public.hex(),
-            "policy": build.document_digest(self.policy),
+            "policy": digest(self.policy),
             "prices": PRICES,
             "tool": {"name": "docket", "version": "0.1.0"},
             "platform": {"system": "Linux", "python": "3.11.2"},

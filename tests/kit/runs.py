@@ -19,13 +19,12 @@ from docket.ledger.events import (
     SessionStart,
 )
 from docket.ledger.usage import Item, Usage
-from docket.policy.document import document
+from docket.policy.document import digest, document
 from docket.policy.model import Policy
 from docket.primitives.canonical import JsonObject, decode_object
 from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
 from docket.primitives.signature import SigningKey
-from docket.receipt.build import document_digest
 from docket.receipt.model import Run
 from docket.storage.durable import Disk
 from docket.storage.keys import new_run_key
@@ -127,7 +126,7 @@ TABLE: JsonObject = {"digest": "1" * 64, "source": "test", "date": "2026-11-30"}
 
 def policy_applied() -> PolicyApplied:
     """What a closed run's receipt is built from."""
-    return PolicyApplied(policy=document_digest(POLICY), private={"document": POLICY, "prices": TABLE})
+    return PolicyApplied(policy=digest(POLICY), private={"document": POLICY, "prices": TABLE})
 
 
 def first_start(number: str, key: SigningKey, operator: SigningKey | None = None) -> SessionStart:
@@ -135,7 +134,7 @@ def first_start(number: str, key: SigningKey, operator: SigningKey | None = None
     return make_start(
         docket=number,
         keys=Keys(run=key, operator=operator),
-        policy=document_digest(POLICY),
+        policy=digest(POLICY),
         prices=str(TABLE["digest"]),
         private={"argv": ["agent"]},
     )
@@ -168,7 +167,7 @@ async def continue_run(
         make_start(
             docket=taken.run.name,
             keys=keys,
-            policy=document_digest(POLICY),
+            policy=digest(POLICY),
             prices=str(TABLE["digest"]),
             private={},
             session=len(taken.past.sessions),

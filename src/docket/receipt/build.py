@@ -10,8 +10,8 @@ from typing import cast
 
 from docket.errors import FormatError
 from docket.ledger.events import Outcome, SessionEnd
+from docket.policy.document import digest
 from docket.primitives.canonical import Json, JsonObject, encode
-from docket.primitives.digest import sha256_hex
 from docket.primitives.sealed import Entropy, disclose, seal
 from docket.primitives.signature import SigningKey
 from docket.receipt.limits import sentences
@@ -33,11 +33,6 @@ def end_event(run: Run, totals: Totals) -> SessionEnd:
     )
 
 
-def document_digest(document: JsonObject) -> str:
-    """Hex SHA-256 of the canonical sealed ``document``: how a start names its policy."""
-    return sha256_hex(encode(seal(document)))
-
-
 def build(run: Run, totals: Totals, anchor: Anchor, entropy: Entropy, *, operator: bool = False) -> JsonObject:
     """The receipt without signatures. ``totals`` is the fold of the ledger that ``anchor`` binds.
 
@@ -52,7 +47,7 @@ def build(run: Run, totals: Totals, anchor: Anchor, entropy: Entropy, *, operato
         "tool": run.tool,
         "kind": run.kind,
         "session": _session(run, totals, len(anchor.starts), entropy),
-        "policy": {"digest": document_digest(run.policy), "document": run.policy},
+        "policy": {"digest": digest(run.policy), "document": run.policy},
         "prices": {"tables": cast("list[Json]", list(run.tables)), "rows": totals.price_rows()},
         "totals": figures,
         "usage": totals.rows.to_json(),

@@ -12,9 +12,9 @@ from typing import cast
 
 from docket.boundary.server import Boundary
 from docket.ledger.events import Continues, PolicyApplied, SessionStart
+from docket.policy.document import digest
 from docket.pricing.table import PriceTable
 from docket.primitives.canonical import Json, JsonObject
-from docket.receipt import build
 from docket.supervisor.adapting import Adapted, adapt
 from docket.supervisor.environment import Route, agent_environment, changed_names
 from docket.supervisor.request import RunRequest
@@ -72,7 +72,7 @@ class Opening:
         return session_start(
             docket=self.docket,
             keys=keys,
-            policy=build.document_digest(self.policy),
+            policy=digest(self.policy),
             prices=self.prices.digest(),
             private=private,
             session=session,
@@ -91,4 +91,4 @@ class Opening:
         }
         if self.request.policy_file is not None:
             private["file"] = str(self.request.policy_file)
-        return PolicyApplied(policy=build.document_digest(self.policy), private=private)
+        return PolicyApplied(policy=digest(self.policy), private=private)

@@ -7,9 +7,9 @@ from typing import Any
 
 from conformance.catalog import vector
 from conformance.scene import OPERATOR, bump, drop, edit_bare, edit_receipt, only, opened, other, put, short
+from docket.policy.document import digest
 from docket.primitives.canonical import decode_object, encode
 from docket.primitives.sealed import seal
-from docket.receipt import build
 from docket.receipt.model import Evidence
 from kit.recordings import Files, Recording, bill, key
 
@@ -545,7 +545,7 @@ def _() -> Files:
 
 def _policy(receipt: Any) -> None:
     document = {"name": "generous", "caps": {"max_usd": "5000"}}
-    receipt["policy"] = {"document": document, "digest": build.document_digest(document)}
+    receipt["policy"] = {"document": document, "digest": digest(document)}
 
 
 def _violated() -> Recording:
