@@ -10,10 +10,9 @@ import (
 // Section 6: what events come to. Nothing here grows with their number.
 
 const (
-	maxKeys    = 64
-	maxModels  = 256
-	maxNamed   = 100
-	maxSamples = 3 // significant digits of a latency sample
+	maxKeys   = 64
+	maxModels = 256
+	maxNamed  = 100
 )
 
 var errSum = errors.New("a sum beyond 2^53-1")

@@ -213,24 +213,24 @@ func endorsed(start *Event) bool {
 	return signed(bytesOf(e.Get("key")), message, bytesOf(e.Get("value")))
 }
 
-// endorsements judges all starts; known is false where none is endorsed.
-func endorsements(starts []*Event) (known bool, err error) {
+// endorsements judges all starts; it holds where none is endorsed.
+func endorsements(starts []*Event) error {
 	key := ""
 	for i, start := range starts {
 		e := start.Data.Get("endorsement")
 		switch {
 		case e == nil && key == "":
 		case e == nil:
-			return true, fmt.Errorf("session %d is not endorsed, an earlier one is", i)
+			return fmt.Errorf("session %d is not endorsed, an earlier one is", i)
 		case key != "" && e.Get("key").Text() != key:
-			return true, fmt.Errorf("session %d is endorsed by another key", i)
+			return fmt.Errorf("session %d is endorsed by another key", i)
 		case !endorsed(start):
-			return true, fmt.Errorf("the endorsement of session %d does not hold", i)
+			return fmt.Errorf("the endorsement of session %d does not hold", i)
 		default:
 			key = e.Get("key").Text()
 		}
 	}
-	return key != "", nil
+	return nil
 }
 
 // signature judges the signature number i, which must be by key.

@@ -18,8 +18,6 @@ type Failure struct {
 	detail string
 }
 
-func fails(check string, err error) *Failure { return &Failure{check, err.Error()} }
-
 // Session is what is kept of a session.start and of what followed it.
 type Session struct {
 	start *Event

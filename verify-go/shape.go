@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"unicode/utf8"
@@ -173,5 +172,3 @@ func lacking(what, name string) error {
 	}
 	return fmt.Errorf("%s: member %q is missing or of another shape", what, name)
 }
-
-var errObject = errors.New("not an object")

@@ -211,7 +211,7 @@ func (p *procedure) readTail(lines *Lines) {
 		if failure := p.ledger.place(e); failure != nil {
 			p.tail = errors.New(failure.detail)
 		} else if p.tail = p.ledger.session(e); p.tail == nil {
-			_, p.tail = endorsements([]*Event{p.ledger.current().start, e})
+			p.tail = endorsements([]*Event{p.ledger.current().start, e})
 		}
 	}
 	p.resumed = p.tail == nil
@@ -496,10 +496,7 @@ func (p *procedure) vouching() {
 	if !known {
 		p.skip("no start is endorsed", "endorsement")
 	} else {
-		p.check("endorsement", func() error {
-			_, err := endorsements(starts)
-			return err
-		})
+		p.check("endorsement", func() error { return endorsements(starts) })
 	}
 	if p.receipt == nil || !p.receipt.complete() {
 		p.skip("needs a complete receipt", "signature.run", "signature.operator")
