@@ -108,12 +108,14 @@ class SignalRelay:
             self._asked = False
             self._guardian.signal(signal.SIGCONT)
             return
-        before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-        if not self._asked:  # else whoever sent SIGTSTP has sent it to everyone who was meant
-            os.killpg(os.getpgrp(), signal.SIGTSTP)  # the others of a pipeline
-        self._asked = False
-        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)  # itself, before the next instruction
+        before = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        if self._asked:  # whoever sent SIGTSTP has sent it to everyone who was meant
+            self._asked = False
+            signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
+        else:
+            # The others of a pipeline and docket in one call: the SIGCONT of a shell that has seen only the others stop
+            # undoes a stop that docket has still to take (POSIX.1-2017, 2.4.1), and could not undo one still to come.
+            os.killpg(os.getpgrp(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, before)
 
 
