@@ -11,6 +11,7 @@ import socket
 import struct
 from collections.abc import Callable
 
+from docket.boundary.receiving import HIGH_WATER, Receiver, wake
 from docket.boundary.wire import (
     MAX_HEAD,
     MAX_LINE,
@@ -23,23 +24,20 @@ from docket.boundary.wire import (
 )
 from docket.errors import ClientGoneError
 
-HIGH_WATER = 256 * 1024
-"""Unread bytes of one connection at which reading pauses: two socket buffers, so that a body flows without stopping."""
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 START = 512
 """Bytes of a malformed head that are looked at for the token: method, path prefix and token are far shorter."""
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Connection(asyncio.Protocol):
+class Connection(Receiver):
     """A connection that the agent opened. ``task`` names whoever serves it."""
 
     def __init__(self, opened: Callable[[Connection], None]) -> None:
+        super().__init__()
         self._opened = opened
-        self._buffer = bytearray()
-        self._reading: asyncio.Future[None] | None = None
         self._writing: set[asyncio.Future[None]] = set()
-        self._paused_reading = self._paused_writing = False
+        self._paused_writing = False
         self._scanned = 0
         self._listener: Callable[[], None] | None = None
         self.gone = False
@@ -49,17 +47,8 @@ class Connection(asyncio.Protocol):
         """The first ``START`` bytes of the last head, malformed or not."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self._loop = asyncio.get_running_loop()
+        super().connection_made(transport)
         self._opened(self)
-
-    def data_received(self, data: bytes) -> None:
-        self._buffer += data
-        if len(self._buffer) > HIGH_WATER and not self._paused_reading:
-            self._paused_reading = True
-            self.transport.pause_reading()
-        _wake(self._reading)
 
     def eof_received(self) -> bool:
         """A peer that ends its side while a call runs has left: a closed socket looks the same from here."""
@@ -73,7 +62,7 @@ class Connection(asyncio.Protocol):
         if self.gone:
             return
         self.gone = True
-        _wake(self._reading)
+        wake(self._reading)
         self._make_room()
         if self._listener is not None:
             self._listener()
@@ -87,27 +76,13 @@ class Connection(asyncio.Protocol):
 
     def _make_room(self) -> None:
         for waiter in tuple(self._writing):
-            _wake(waiter)
+            wake(waiter)
 
     def on_gone(self, listener: Callable[[], None] | None) -> None:
         """Call ``listener`` once when the peer leaves (now, if it has left); None stops listening."""
         self._listener = listener
         if self.gone and listener is not None:
             listener()
-
-    def take(self, limit: int) -> bytes:
-        """At most ``limit`` of the received bytes."""
-        buffer = self._buffer
-        if len(buffer) <= limit:
-            data = bytes(buffer)
-            buffer.clear()
-        else:
-            data = bytes(buffer[:limit])
-            del buffer[:limit]
-        if self._paused_reading and len(buffer) <= HIGH_WATER // 2:
-            self._paused_reading = False
-            self.transport.resume_reading()
-        return data
 
     def give_back(self, data: bytes) -> None:
         """Put bytes that belong to the next request in front again."""
@@ -237,8 +212,3 @@ class RequestBody:
             self.done, self.trailers = True, self._chunks.trailers
             self._connection.give_back(self._chunks.rest)
         return data
-
-
-def _wake(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)

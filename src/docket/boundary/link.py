@@ -9,23 +9,18 @@ from __future__ import annotations
 import asyncio
 import select
 
+from docket.boundary.receiving import Receiver, wake
 from docket.boundary.wire import MAX_RESPONSE_HEAD, ResponseHead, WireError, parse_response
 from docket.errors import UpstreamError
 
-HIGH_WATER = 256 * 1024
-"""Unread bytes of one answer at which reading pauses."""
 
-
-class Link(asyncio.Protocol):
+class Link(Receiver):
     """A connection to an upstream. ``ended`` once no more bytes will come, ``error`` when it ended badly."""
 
-    transport: asyncio.Transport
-
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._reading: asyncio.Future[None] | None = None
+        super().__init__()
         self._writing: asyncio.Future[None] | None = None
-        self._paused_reading = self._paused_writing = False
+        self._paused_writing = False
         self.ended = False
         self.error: Exception | None = None
         self.reused = False
@@ -34,18 +29,9 @@ class Link(asyncio.Protocol):
         self._watch: asyncio.TimerHandle | None = None
         self._silence = self._since = 0.0
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-        self._loop = asyncio.get_running_loop()
-
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
         self.heard_any = True
-        if len(self._buffer) > HIGH_WATER and not self._paused_reading:
-            self._paused_reading = True
-            self.transport.pause_reading()
-        _wake(self._reading)
+        super().data_received(data)
 
     def eof_received(self) -> bool:
         self._end(None)
@@ -59,14 +45,14 @@ class Link(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._paused_writing = False
-        _wake(self._writing)
+        wake(self._writing)
 
     def _end(self, error: Exception | None) -> None:
         self.ended = True
         self.error = self.error or error
         self._unwatch()
-        _wake(self._reading)
-        _wake(self._writing)
+        wake(self._reading)
+        wake(self._writing)
 
     def fail(self, error: Exception) -> None:
         """Close at once, for the reason ``error``."""
@@ -86,21 +72,6 @@ class Link(asyncio.Protocol):
     def ready(self) -> bool:
         """Whether bytes can be taken without waiting."""
         return bool(self._buffer)
-
-    def take(self, limit: int) -> bytes:
-        """At most ``limit`` of the received bytes."""
-        buffer = self._buffer
-        if len(buffer) <= limit:
-            data = bytes(buffer)
-            buffer.clear()
-        else:
-            data = bytes(buffer[:limit])
-            del buffer[:limit]
-        if self._paused_reading and len(buffer) <= HIGH_WATER // 2:
-            self._paused_reading = False
-            if not self.ended:
-                self.transport.resume_reading()
-        return data
 
     async def more(self, silence: float) -> bool:
         """Wait for bytes beyond those received; False when none will come. Fails after ``silence`` seconds without."""
@@ -169,8 +140,3 @@ class Link(asyncio.Protocol):
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
-
-
-def _wake(waiter: asyncio.Future[None] | None) -> None:
-    if waiter is not None and not waiter.done():
-        waiter.set_result(None)

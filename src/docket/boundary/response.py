@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from docket.boundary.headers import crossing
-from docket.boundary.link import HIGH_WATER, Link
+from docket.boundary.link import Link
 from docket.boundary.origin import Origin
+from docket.boundary.receiving import HIGH_WATER
 from docket.boundary.wire import (
     ChunkedDecoder,
     Framing,
