@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 from bench.subject import PRICES
 from docket.boundary.body import HeldBody, Shelf
@@ -120,9 +119,9 @@ def steps() -> dict[str, Callable[[], object]]:
         "look up framing, Host, Connection, Expect": look,
         "split the address, compare the token": lambda: address(head.target, TOKEN),
         "hold and digest the body": held,
-        "read what the body asks for": lambda: replace(
-            registry.call_of(upstream="up", provider="openai", endpoint=endpoint, body=BODY, path=PATH), retry_count=0
-        ),
+        "read what the body asks for": lambda: registry.call_of(
+            upstream="up", provider="openai", endpoint=endpoint, body=BODY, path=PATH
+        )._replace(retry_count=0),
         "fingerprint the credential": lambda: fingerprint(
             [(name, value) for name in CREDENTIAL_HEADERS for value in head.values(name)], key
         ),

@@ -270,9 +270,8 @@ def test_a_breach_is_acted_on_after_the_last_message_was_delivered() -> None:
 
     class Breaching(OpenAdmission):
         def settle(self, *given: Any) -> Any:
-            from dataclasses import replace
 
-            return replace(super().settle(*given), breaches=(breach,))
+            return super().settle(*given)._replace(breaches=(breach,))
 
     async def main() -> None:
         async with connected(admission=Breaching()) as (ws, on, _):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
 from docket.boundary.denials import Denials
@@ -38,8 +37,7 @@ class Request(NamedTuple):
     amended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Handled:
+class Handled(NamedTuple):
     """An admitted call that has ended."""
 
     call: CallNumber

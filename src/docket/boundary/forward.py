@@ -6,7 +6,6 @@ Invariant: what may be billed is read whole and decided before a byte of it leav
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from functools import lru_cache
 
 from docket.boundary.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
@@ -180,8 +179,7 @@ class Forwarder:
             upstream=route.name, provider=route.provider, endpoint=endpoint, body=content, path=path
         )
         retries = head.first(b"x-stainless-retry-count") or b""
-        return replace(
-            call,
+        return call._replace(
             body_bytes=held.size,
             credential=self._fingerprint(head),
             retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import orjson
 
@@ -209,7 +209,7 @@ class Relay:
             body=payload,
             path=path,
         )
-        return replace(call, stream=True, credential=self._credential)
+        return call._replace(stream=True, credential=self._credential)
 
     async def _refuse(self, call: Call, refused: Refused) -> None:
         await self._denials.deny(

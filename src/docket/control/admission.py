@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from statistics import median_low
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from docket.control.booking import Booking
 from docket.control.breaker import BreakerPolicy, Breakers, Ended, Passage
@@ -36,8 +36,7 @@ DURATIONS = 256
 """Settled calls whose durations make the median that a waiting call is told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A call that may go now, and what would be reserved for it."""
 
     call: Call
@@ -48,8 +47,7 @@ class Proposal:
 Question: TypeAlias = Callable[[Proposal, Instant], "Refused | Wait | None"]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reservation:
+class _Reservation(NamedTuple):
     hold: Amounts
     passage: Passage
     since: Instant

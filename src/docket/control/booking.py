@@ -6,7 +6,8 @@ unknown books the larger of its partial figure and its hold.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from docket.control.breaker import Ended
 from docket.control.budget import Amounts
@@ -25,8 +26,7 @@ FEES = frozenset({"web_search", "file_search", "request"})
 NOTHING = Counts(source="none")
 
 
-@dataclass(frozen=True, slots=True)
-class Booked:
+class Booked(NamedTuple):
     """A settled call."""
 
     usage: Usage | None

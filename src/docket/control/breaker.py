@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from docket.control.decision import Refused
 from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Event
@@ -58,8 +58,7 @@ class Verdict(StrEnum):
     """The end says nothing about the upstream."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(NamedTuple):
     """How a call ended: the ``reason`` of its end event, and what the provider said."""
 
     reason: str
@@ -147,6 +146,8 @@ class HalfOpen:
 
 
 State: TypeAlias = Closed | Open | HalfOpen
+Whose: TypeAlias = Literal["any", "probe", "late"]
+"""A call's part in its breaker: any while none is probing, else the probe or one that was let through before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ class Row:
 
     label: str
     state: type[Closed] | type[Open] | type[HalfOpen]
-    whose: Literal["any", "probe", "late"]
+    whose: Whose
     verdict: Verdict
     does: Literal["stay", "reset", "count", "reopen", "close", "free"]
 
@@ -177,10 +178,13 @@ TABLE: tuple[Row, ...] = (
 """State x verdict. *Late* calls were let through before the breaker opened: they know nothing newer than it does."""
 
 
+_ROWS = {(row.state, row.whose, row.verdict): row for row in TABLE}
+
+
 def row(state: State, verdict: Verdict, *, probe: bool) -> Row:
     """The one row that applies; ``probe`` says whether the call holds the slot."""
-    whose = ("probe" if probe else "late") if isinstance(state, HalfOpen) else "any"
-    return next(r for r in TABLE if r.state is type(state) and r.whose == whose and r.verdict is verdict)
+    whose: Whose = ("probe" if probe else "late") if isinstance(state, HalfOpen) else "any"
+    return _ROWS[type(state), whose, verdict]
 
 
 @dataclass(slots=True)
@@ -264,8 +268,7 @@ class Breaker:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A call's way through its breaker, to be settled once."""
 
     breaker: Breaker

@@ -7,6 +7,7 @@ once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Event, Hold
 from docket.ledger.usage import Usage
@@ -34,8 +35,7 @@ class Refused:
         return self.retry_after is None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
+class Admitted(NamedTuple):
     """A reservation for one call."""
 
     call: CallNumber
@@ -45,8 +45,7 @@ class Admitted:
     """What is recorded before the ``model.request`` event: the breaker's step to half-open."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(NamedTuple):
     """What became of an admission: its priced bill, and the cap events that booking it caused (at most one a cap)."""
 
     usage: Usage | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Set
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.control.budget import Amounts
 from docket.control.decision import Refused
@@ -33,8 +33,7 @@ _AUTO = frozenset({"priority", "flex", "fast"})
 _NO_TIERS: Set[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """A reservation; ``priced`` is false where no dollar figure can be given."""
 
     amounts: Amounts
@@ -101,7 +100,9 @@ class Holds:
             )
         worst = self._bounds(call)
         if self._worst and (self._usd_cap or self._token_cap):
-            return self._unbounded(call, worst) or self._most(worst or Bounds(0, 0), tariffs)
+            bounds = worst or Bounds(0, 0)
+            held = Held(Amounts(_most(bounds, tariffs), bounds.tokens, 1), priced=bool(tariffs))
+            return self._unbounded(call, worst) or held
         return self._expected(call, worst, tariffs)
 
     def _expected(self, call: Call, worst: Bounds | None, tariffs: tuple[Tariff, ...]) -> Held:
@@ -113,13 +114,8 @@ class Holds:
             usd = max(usd, tariffs[0].expected(prior) if tariffs else 0)
             tokens = max(tokens, prior.tokens)
         if worst is not None and self._is_bounded(call):
-            most = self._most(worst, tariffs).amounts
-            usd, tokens = min(usd, most.usd), min(tokens, most.tokens)
+            usd, tokens = min(usd, _most(worst, tariffs)), min(tokens, worst.tokens)
         return Held(Amounts(usd if tariffs else 0, tokens, 1), priced=bool(tariffs))
-
-    def _most(self, bounds: Bounds, tariffs: tuple[Tariff, ...]) -> Held:
-        usd = max([tariff.worst(bounds) for tariff in tariffs], default=0)
-        return Held(Amounts(usd, bounds.tokens, 1), priced=bool(tariffs))
 
     def _tariffs(self, call: Call) -> tuple[Tariff, ...]:
         """Those at which the call may be served, the standard one first; empty without a price."""
@@ -174,3 +170,8 @@ class Holds:
                 message='the request builds on input that it does not hold, which nothing bounds under hold = "worst"',
             )
         return None
+
+
+def _most(bounds: Bounds, tariffs: tuple[Tariff, ...]) -> int:
+    """The most that ``bounds`` can cost, in picodollars."""
+    return max([tariff.worst(bounds) for tariff in tariffs], default=0)

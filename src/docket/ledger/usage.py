@@ -7,7 +7,7 @@ absent.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from docket.primitives.canonical import JsonObject
 from docket.primitives.money import Usd
@@ -16,8 +16,7 @@ Source = Literal["reported", "partial", "none"]
 """The provider's final figure; the last figure before the stream ended early; unknown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class Counts(NamedTuple):
     """Billed quantities by kind as the provider gave them; kinds never overlap, and ``none`` has no items."""
 
     source: Source

@@ -6,11 +6,11 @@ Invariant: ``cost_usd`` is there exactly when every item has a price and the sou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.ledger.usage import Counts, Item, Usage
 from docket.pricing.table import STANDARD, Price, PriceTable, Rates
-from docket.primitives.money import ZERO, Usd
+from docket.primitives.money import Usd
 
 STANDARD_SPELLINGS = frozenset({"default", "standard", "auto", "on_demand", "standard_only", "unspecified"})
 """What providers write for the tier that is nobody's choice."""
@@ -34,8 +34,7 @@ A one-hour cache write is not among them: whoever sells it charges more than for
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(NamedTuple):
     """A priced usage and the tier whose prices were taken, with its context size where that has its own."""
 
     usage: Usage
@@ -49,12 +48,13 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     if found is None or counts.source == "none":
         return Bill(unpriced(counts), name)
     offered = table.tiers(found.prices)
-    name = sized_tier(offered, name, input_tokens(counts.items))
+    if len(offered) > 1:
+        name = sized_tier(offered, name, input_tokens(counts.items))
     rates = offered.get(name, {})
     quantities = counts.items
     if "request" in rates:
         quantities = (*quantities, ("request", 1))
-    return Bill(_usage(counts, tuple(_item(kind, quantity, rates) for kind, quantity in quantities)), name)
+    return Bill(_usage(counts, tuple([_item(kind, quantity, rates) for kind, quantity in quantities])), name)
 
 
 def unpriced(counts: Counts) -> Usage:
@@ -90,11 +90,11 @@ def rate_of(kind: str, rates: Rates) -> Price | None:
 
 def sum_of(items: tuple[Item, ...]) -> Usd:
     """The exact cost of the items that have a price."""
-    total = ZERO
+    pico = 0
     for item in items:
         if item.unit_usd is not None and item.per is not None:
-            total += item.unit_usd.times(item.quantity, item.per)
-    return total
+            pico += item.unit_usd.pico_of(item.quantity, item.per)
+    return Usd(pico)
 
 
 def _item(kind: str, quantity: int, rates: Rates) -> Item:
@@ -105,7 +105,7 @@ def _item(kind: str, quantity: int, rates: Rates) -> Item:
 
 
 def _usage(counts: Counts, items: tuple[Item, ...]) -> Usage:
-    whole = counts.source != "none" and all(item.unit_usd is not None for item in items)
+    whole = counts.source != "none" and None not in [item.unit_usd for item in items]
     return Usage(
         source=counts.source,
         items=items,

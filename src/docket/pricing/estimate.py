@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
 from docket.ledger.usage import Estimate, Item
 from docket.pricing.cost import rate_of, sum_of
 from docket.pricing.table import Rates
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 INPUT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "input_audio", "input_image", "input_video")
 """As what a byte of the request may be billed."""
@@ -30,8 +34,7 @@ STREAM_BYTES_PER_TOKEN, BODY_BYTES_PER_TOKEN = 48, 4
 """Answer bytes per output token before calibration; a stream wraps each few tokens in JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(NamedTuple):
     """At most so many tokens in and out."""
 
     input: int
@@ -108,27 +111,27 @@ class Calibration:
 
     def learn(self, provider: str, model: str, body_bytes: int, usd: int, tokens: int) -> None:
         """Take the settled figures of one call."""
-        seen = self._classes.setdefault((provider, model, body_bytes.bit_length()), _Class())
+        key = (provider, model, body_bytes.bit_length())
+        seen = self._classes.get(key) or _Class()
         seen.calls += 1
         seen.usd, seen.tokens = max(seen.usd, usd), max(seen.tokens, tokens)
-        self._classes.move_to_end((provider, model, body_bytes.bit_length()))
-        if len(self._classes) > MAX_CLASSES:
-            self._classes.popitem(last=False)
+        _keep(self._classes, key, seen)
 
     def expected(self, provider: str, model: str, body_bytes: int) -> tuple[int, int, bool]:
         """The largest (picodollars, tokens) of the class with its margin, and whether enough calls were seen."""
-        seen = self._classes.get((provider, model, body_bytes.bit_length()), _Class())
+        seen = self._classes.get((provider, model, body_bytes.bit_length()))
+        if seen is None:
+            return 0, 0, False
         over, under = MARGIN
         return -(-seen.usd * over // under), -(-seen.tokens * over // under), seen.calls >= MIN_SAMPLES
 
     def learn_ratio(self, provider: str, model: str, part: str, amount: int, tokens: int) -> None:
         """Take the bytes and tokens of one part (``request``, ``stream``, ``body``) of one call."""
-        seen = self._ratios.setdefault((provider, model, part), _Ratio())
+        key = (provider, model, part)
+        seen = self._ratios.get(key) or _Ratio()
         seen.amount += amount
         seen.tokens += tokens
-        self._ratios.move_to_end((provider, model, part))
-        if len(self._ratios) > MAX_CLASSES:
-            self._ratios.popitem(last=False)
+        _keep(self._ratios, key, seen)
 
     def tokens_of(self, provider: str, model: str, part: str, amount: int) -> tuple[int, bool]:
         """Tokens in ``amount`` bytes of one part, rounded up, and whether the run's own calls say so."""
@@ -137,6 +140,14 @@ class Calibration:
             return -(-amount * seen.tokens // seen.amount), True
         priors = {"request": PRIOR_BYTES_PER_TOKEN, "stream": STREAM_BYTES_PER_TOKEN, "body": BODY_BYTES_PER_TOKEN}
         return -(-amount // priors[part]), False
+
+
+def _keep(classes: OrderedDict[K, V], key: K, value: V) -> None:
+    """Put ``value`` last; the one that was not touched for longest goes when there are too many."""
+    classes[key] = value
+    classes.move_to_end(key)
+    if len(classes) > MAX_CLASSES:
+        classes.popitem(last=False)
 
 
 def estimate(input_tokens: int, output_tokens: int, rates: Rates | None, *, calibrated: bool) -> Estimate:

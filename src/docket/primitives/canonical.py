@@ -28,6 +28,8 @@ _NAMES: set[object] = set()
 """Member names that were found good: nearly all names are the format's own, seen for every event."""
 _MAX_NAMES = 1024
 """Names remembered at most, which bounds memory whatever a document holds."""
+_HARMLESS = frozenset({str, bool, type(None)})
+"""Types all of whose values have a canonical form, or are refused by the encoder."""
 _OPTIONS = orjson.OPT_SORT_KEYS
 
 
@@ -85,7 +87,7 @@ def check(value: Json, depth: int = 1) -> None:
         for name, member in value.items():  # type: ignore[union-attr]
             if name not in _NAMES and not _is_name(name):
                 raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
-            if type(member) is not str:
+            if type(member) not in _HARMLESS and not (type(member) is int and 0 <= member <= MAX_INT):
                 check(member, depth + 1)
         return
     if kind is list:

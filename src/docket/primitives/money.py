@@ -56,10 +56,14 @@ class Usd:
 
     def times(self, quantity: int, per: int) -> Usd:
         """This price for ``quantity`` units, priced per ``per`` of them. Raises ValueError if that is not exact."""
+        return Usd(self.pico_of(quantity, per))
+
+    def pico_of(self, quantity: int, per: int) -> int:
+        """As ``times``, in picodollars."""
         pico, rest = divmod(self.pico * quantity, per)
         if rest:
             raise ValueError(f"{self} x {quantity} / {per} is not a whole number of picodollars")
-        return Usd(pico)
+        return pico
 
 
 ZERO = Usd(0)

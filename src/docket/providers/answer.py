@@ -6,7 +6,6 @@ lower the evidence.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar, Protocol
 
 import orjson
@@ -61,7 +60,7 @@ class AnswerObserver:
             for piece in self._framing.finish():
                 self._see(piece)
         observation = self._fold.observe(clean=clean, streamed=self._framing.streamed)
-        return replace(observation, unread=self._unread, size=self._size)
+        return observation._replace(unread=self._unread, size=self._size)
 
     def _see(self, piece: Piece) -> None:
         if piece.text is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from docket.ledger.usage import Counts
 
@@ -36,8 +36,7 @@ class Endpoint:
     """``openai``, ``anthropic``, ``gemini`` or ``ollama``: whose error shape a refusal takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class Call(NamedTuple):
     """One request to an endpoint, before admission."""
 
     upstream: str
@@ -74,8 +73,7 @@ Terminal = Literal["complete", "incomplete", "error", "truncated", "unterminated
 """How an answer ended by its own protocol; ``unterminated`` is a clean end with content and no terminator."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
+class Observation(NamedTuple):
     """What an observer made of a whole answer. Never wrong by guess: what was not seen is absent."""
 
     terminal: Terminal

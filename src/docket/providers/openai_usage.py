@@ -6,7 +6,7 @@ Cached tokens are part of the prompt's total and reasoning tokens part of the co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING
@@ -15,8 +15,7 @@ from docket.providers.figures import Document, Malformed, counter, member
 Items = tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(NamedTuple):
     """A usage object that was read: ``items`` None is unknown."""
 
     items: Items | None
