@@ -32,11 +32,12 @@ class QueuedAdmission:
 
     async def admit(self, call: Call) -> Admitted | Refused:
         """A reservation, numbered in the last step before this returns, or why there is none."""
-        answer = self._gate.ask(call, self._now())
+        now = self._now()
+        answer = self._gate.ask(call, now)
         if isinstance(answer, Refused):
             return answer
         if isinstance(answer, Proposal) and not self._waiting:
-            return self._gate.take(answer, self._now())
+            return self._gate.take(answer, now)
         wait = answer if isinstance(answer, Wait) else Wait(self._gate.scarce())
         if self._gate.hold_wait.us == 0 or len(self._waiting) >= MAX_WAITING:
             return self._gate.gave_up(wait)
@@ -65,11 +66,11 @@ class QueuedAdmission:
             async with asyncio.timeout(self._gate.hold_wait.seconds):
                 while True:
                     await turn
-                    answer = self._gate.ask(call, self._now())
+                    now = self._now()
+                    answer = self._gate.ask(call, now)
                     if isinstance(answer, Refused):
                         return answer
                     if isinstance(answer, Proposal):
-                        now = self._now()
                         return self._gate.take(answer, now, waited_us=now - since)
                     wait, self._waiting[0] = answer, asyncio.get_running_loop().create_future()
                     turn = self._waiting[0]

@@ -12,6 +12,7 @@ HOP_BY_HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"upgra
 """Fields of one hop, with everything that begins with ``Proxy-`` and everything that Connection names."""
 FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 """Fields that place the end of a message: each hop sends exactly one of them."""
+_LOOKED_AT = HOP_BY_HOP | FRAMING | {b"host"}
 _FIELD_OF = {"sized": b"content-length", "chunked": b"transfer-encoding"}
 
 
@@ -28,7 +29,9 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
     found: list[Header] = []
     for header in head.headers:
         name = header[0].lower()
-        if name in FRAMING:
+        if name not in _LOOKED_AT and name[:6] != b"proxy-" and name not in named:
+            found.append(header)
+        elif name in FRAMING:
             if name == own and not placed:
                 placed = True
                 found.append((header[0], b"%d" % framing.length) if kind == "sized" else header)

@@ -65,25 +65,27 @@ class Head:
 
     def __init__(self, headers: tuple[Header, ...]) -> None:
         self.headers = headers
-        self._named: dict[bytes, list[bytes]] | None = None
+        self._named: dict[bytes, list[bytes]] = {}
+        named = self._named
+        for key, value in headers:
+            name = key.lower()
+            if name in named:
+                named[name].append(value)
+            else:
+                named[name] = [value]
 
     def values(self, name: bytes) -> list[bytes]:
         """All values of the field ``name`` (lower case), in order."""
-        named = self._named
-        if named is None:
-            named = self._named = {}
-            for key, value in self.headers:
-                named.setdefault(key.lower(), []).append(value)
-        return named.get(name, _NO_VALUES)
+        return self._named.get(name, _NO_VALUES)
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the field ``name`` (lower case)."""
-        values = self.values(name)
+        values = self._named.get(name)
         return values[0] if values else None
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
-        values = self.values(name)
+        values = self._named.get(name)
         if not values:
             return _NO_VALUES
         found = [part.strip(b" \t").lower() for value in values for part in value.split(b",")]
