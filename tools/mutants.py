@@ -29,7 +29,7 @@ TESTS = {
     "primitives": ["tests/primitives"],
     "ledger": ["tests/ledger"],
     "policy": ["tests/policy", "tests/docs/test_pages.py"],
-    "pricing": ["tests/pricing"],
+    "pricing": ["tests/pricing", "tests/control"],
     "providers": ["tests/providers"],
     "control": ["tests/control"],
     "receipt": ["tests/receipt"],

@@ -249,3 +249,20 @@ def test_even_a_call_that_costs_nothing_is_barred_by_its_model_and_by_a_cap_that
     spent = held.barred(call())
     assert spent is not None
     assert spent.code == "max_model_calls"
+
+
+def test_a_price_borrowed_from_the_dearest_model_is_said() -> None:
+    g = gate(caps(max_usd=10.0) + '[budget]\nunpriced = "dearest"\n')
+    (note,) = admit(g, model="acme-unknown-9").events
+    assert note.private["text"] == "acme-unknown-9 has no known price: the cap takes the dearest one of acme"
+
+
+def test_a_hold_is_the_dearest_of_eight_calls_and_a_quarter_more() -> None:
+    g = gate(caps(max_usd=10.0))
+    for output in (50, 10, 10, 10, 10, 10, 10):
+        g.settle(admit(g), call(), COMPLETE, answer(100, output), NOW)
+    prior = admit(g)
+    assert prior.hold.tokens == 100 + 1000, "seven calls are too few to go by"
+    g.settle(prior, call(), COMPLETE, answer(100, 10), NOW)
+    held = admit(g).hold
+    assert (str(held.usd), held.tokens) == ("0.000875", 188)

@@ -37,3 +37,23 @@ def test_a_legacy_completion_may_produce_its_limit_for_each_prompt(prompt: objec
 def test_a_name_that_does_not_fit_in_public_is_called_unfit() -> None:
     assert public_name("m" * 128) == "m" * 128
     assert public_name("m" * 129) == public_name("a\x1bb") == "unfit"
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_open"),
+    [
+        ({"contents": [{"parts": [{"text": "fileData"}]}]}, False),
+        ({"contents": [{"parts": [{"fileData": {"fileUri": "gs://b/f"}}]}]}, True),
+        ({"contents": [{"parts": [{"file_data": {"file_uri": "gs://b/f"}}]}]}, True),
+        ({"cachedContent": "cachedContents/1"}, True),
+        ({"cached_content": "cachedContents/1"}, True),
+        ({"tools": [{"functionDeclarations": []}]}, False),
+        ({"tools": [{"googleSearch": {}}]}, True),
+    ],
+)
+def test_a_gemini_request_is_open_where_its_bytes_do_not_hold_its_input(asked: object, is_open: bool) -> None:
+    path = "/v1beta/models/gemini-2.5-pro:generateContent"
+    endpoint = recognise("gemini", "POST", path)
+    body = json.dumps(asked).encode()  # noqa: TID251 a client's own
+    call = call_of(upstream="u", provider="google", endpoint=endpoint, body=body, path=path)
+    assert call.open_input is is_open

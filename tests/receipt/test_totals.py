@@ -90,6 +90,12 @@ def test_a_cost_is_never_exact_where_events_are_known_to_be_missing() -> None:
     assert fold(ended(1, usage=bill(5))).to_json(whole=False)["cost_is"] == "lower-bound"
 
 
+def test_bills_are_counted_by_who_said_them() -> None:
+    said = ("reported", "reported", "partial", "none")
+    lines = [line for call, source in enumerate(said, 1) for line in ended(call, usage=bill(5, source=source))]
+    assert fold(lines).to_json()["by_source"] == {"reported": 2, "partial": 1, "none": 1}
+
+
 def test_models_past_the_limit_count_as_other() -> None:
     lines = [line for call in range(1, MAX_MODELS + 5) for line in ended(call, model=f"m{call}", usage=bill(1))]
     listed = fold(lines).to_json()["by_model"]
