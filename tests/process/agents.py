@@ -140,6 +140,7 @@ def _zombie() -> int:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # a zombie it is only once it has ended
     return pid
 
 
