@@ -221,11 +221,16 @@ class ChunkedDecoder:
             match = _CHUNK_SIZE.fullmatch(data, at, line_end)
             if match is None:
                 raise WireError("malformed chunk size")
-            self._left = int(match[1], 16)
-            if self._left == 0:
+            size = int(match[1], 16)
+            if size == 0:
                 at = self._finish(data, at, line_end + 2)
                 break
             at = line_end + 2
+            if data.startswith(b"\r\n", at + size):  # the whole chunk is there, as it nearly always is
+                out.append(data[at : at + size])
+                at += size + 2
+            else:
+                self._left = size
         if not self.done:
             self._pending = data[at:]
         return out[0] if len(out) == 1 else b"".join(out)

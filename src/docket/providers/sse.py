@@ -53,14 +53,19 @@ class SseDecoder:
         if not rest:
             self._line.add(first)
             return
+        last = rest.pop()
         if self._line.empty:
-            yield from self._take(first)
+            event = self._take(first)
         else:
             self._line.add(first)
-            yield from self._take(self._line.take())
-        for line in rest[:-1]:
-            yield from self._take(line)
-        self._line.add(rest[-1])
+            event = self._take(self._line.take())
+        if event is not None:
+            yield event
+        for line in rest:
+            event = self._take(line)
+            if event is not None:
+                yield event
+        self._line.add(last)
 
     def finish(self) -> Iterator[SseEvent]:
         """The event that stands unfinished at the end of the stream, if any.
@@ -70,9 +75,10 @@ class SseDecoder:
         if not self._started:
             self._started = True
             self._line.add(self._start)
-        if not self._line.empty:
-            yield from self._take(self._line.take())
-        yield from self._take(b"")
+        for line in (self._line.take(), b""):
+            event = self._take(line)
+            if event is not None:
+                yield event
 
     def _without_bom(self, chunk: bytes) -> bytes:
         self._start += chunk
@@ -82,13 +88,12 @@ class SseDecoder:
         start, self._start = self._start, b""
         return start.removeprefix(BOM)
 
-    def _take(self, line: bytes | None) -> Iterator[SseEvent]:
+    def _take(self, line: bytes | None) -> SseEvent | None:
+        """Take one line, None where it was too long to keep; the event that it ends."""
         if line is None:
             self._lost = True
         elif not line:
-            if self._has_data or self._lost:
-                yield SseEvent(self._name, None if self._lost else b"\n".join(self._data))
-            self._name, self._data, self._size, self._has_data, self._lost = b"", [], 0, False, False
+            return self._dispatch()
         elif line[0] != 0x3A:
             field, _, value = line.partition(b":")
             if value[:1] == b" ":
@@ -97,6 +102,15 @@ class SseDecoder:
                 self._keep(value)
             elif field == b"event":
                 self._name = value
+
+        return None
+
+    def _dispatch(self) -> SseEvent | None:
+        event = None
+        if self._has_data or self._lost:
+            event = SseEvent(self._name, None if self._lost else b"\n".join(self._data))
+        self._name, self._data, self._size, self._has_data, self._lost = b"", [], 0, False, False
+        return event
 
     def _keep(self, value: bytes) -> None:
         self._has_data = True
