@@ -156,6 +156,9 @@ async def test_cutting_at_a_sample_of_bytes_gives_the_right_class_and_recovers(m
 
 @pytest.mark.long
 async def test_cutting_at_every_byte_gives_the_right_class_and_recovers(made: Cuts) -> None:
+    """One writer syncs a file before it writes to the other: a crash tears the ledger behind whole notes, or a note
+    behind a whole ledger. Both are cut at every byte; pairs that no crash leaves are sampled.
+    """
     for ledger in made.tail(made.ledger, 3):
         allowed = made.notes_upto(made.whole_lines(ledger)[0])
         check_class(made, ledger, len(made.notes))
