@@ -15,6 +15,7 @@ from docket.clock import SystemClock
 from docket.control.admission import Gate
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused
+from docket.ledger.events import CapExceeded
 from docket.providers.call import Call
 
 Test = Callable[..., Coroutine[None, None, None]]
@@ -95,6 +96,19 @@ async def test_a_waiting_call_that_is_cancelled_leaves_its_turn_to_the_next() ->
     assert isinstance(last, Admitted)
     assert last.waited_us > 0
     assert last.call == 2
+
+
+@on_a_loop
+async def test_a_cap_that_others_watch_refuses_at_once_whoever_waits() -> None:
+    queue = queue_over(gate(ONE_AT_A_TIME.format(30)))
+    await admitted(queue, call())
+    async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(queue.admit(call())) for _ in range(3)]
+        await asyncio.sleep(0)
+        queue.breach(CapExceeded(cap="max_wall_seconds", limit="5", observed="5"))
+    for refused in (task.result() for task in waiting):
+        assert isinstance(refused, Refused)
+        assert (refused.code, refused.final) == ("max_wall_seconds", True)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

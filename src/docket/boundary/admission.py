@@ -14,6 +14,7 @@ from docket.control.admission import Gate, Proposal
 from docket.control.breaker import Ended
 from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
+from docket.ledger.events import CapExceeded
 from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import Instant
 from docket.providers.call import Call, Observation
@@ -52,6 +53,11 @@ class QueuedAdmission:
     def release(self, admitted: Admitted) -> None:
         """Give back what was reserved for a call that was never sent."""
         self._gate.release(admitted, self._now())
+        self._wake()
+
+    def breach(self, event: CapExceeded) -> None:
+        """A cap that others watch was reached: every call is refused from now on, those that wait first of all."""
+        self._gate.breach(event)
         self._wake()
 
     def left(self) -> JsonObject:

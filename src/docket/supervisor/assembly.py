@@ -48,14 +48,14 @@ class Assembly:
         self.gate = Gate(policy, preparation.prices, first_call=first_call)
         if taken_up is not None:
             taken_up.rebook(self.gate.budget)
-        admission = QueuedAdmission(self.gate, clock)
+        self.admission = QueuedAdmission(self.gate, clock)
         self.watching = Watching(
             docket=docket, policy=policy, clock=clock, accounts=self.gate, ledger=writer, record=recorder.submit
         )
         self._cache: AnswerCache | None = ResponseCache(policy.cache) if policy.cache.enabled else None
         self.boundary = Boundary(
             preparation.settings(docket),
-            admission=admission,
+            admission=self.admission,
             recorder=recorder,
             clock=clock,
             on_breach=on_breach,

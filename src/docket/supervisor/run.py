@@ -263,7 +263,7 @@ class _Run:
                 await self._files.after(self._recorder.submit, breached=breached, alive=self._may_live)
 
     def _time_is_up(self, breach: CapExceeded) -> None:
-        self._parts.gate.breach(breach)
+        self._parts.admission.breach(breach)
         self._stopping.breached(breach)
 
     def _enter(self, phase: Phase) -> None:
