@@ -5,15 +5,15 @@ Invariant: an answer is kept only when it came whole, by a 2xx, from the provide
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from docket.boundary.body import HeldBody
+from docket.boundary.client_before import ClientBefore
 from docket.boundary.coding import content_codings
 from docket.boundary.exchange import Exchange, Handled, Request
 from docket.boundary.ports import Client, Recorder
-from docket.boundary.refusals import Answer
 from docket.boundary.tee import Tee
 from docket.boundary.wire import CHUNKED, Framing, Header, ResponseHead
 from docket.clock import Clock
@@ -129,11 +129,11 @@ def _key_of(request: Request) -> bytes | None:
     )
 
 
-class KeepingClient:
+class KeepingClient(ClientBefore):
     """Stands before a client and copies what it is sent, up to a bound."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        super().__init__(client)
         self._head: ResponseHead | None = None
         self._streamed = False
         self._pieces: list[bytes] | None = []
@@ -148,22 +148,9 @@ class KeepingClient:
         cost = handled.settlement.usage.cost_usd if handled.settlement.usage is not None else None
         cache.keep(key, Entry(origin=handled.call, answer=kept, size=self._size, stored=now, cost_usd=cost))
 
-    @property
-    def started(self) -> bool:
-        return self._client.started
-
-    def on_gone(self, listener: Callable[[], None] | None) -> None:
-        self._client.on_gone(listener)
-
-    async def informational(self, head: ResponseHead) -> None:
-        await self._client.informational(head)
-
     def start(self, head: ResponseHead, framing: Framing) -> None:
         self._head, self._streamed = head, framing.kind != "sized"
         self._client.start(head, framing)
-
-    async def flush(self) -> None:
-        await self._client.flush()
 
     async def write(self, data: bytes) -> None:
         self._copy(data)
@@ -173,12 +160,6 @@ class KeepingClient:
         self._copy(last)
         self._ended = not trailers
         await self._client.end(last, trailers)
-
-    async def refuse(self, answer: Answer) -> None:
-        await self._client.refuse(answer)
-
-    def cut(self) -> None:
-        self._client.cut()
 
     def _copy(self, data: bytes) -> None:
         self._size += len(data)

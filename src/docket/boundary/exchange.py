@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
+from docket.boundary.call_events import Measured, ending, reason_of, requested
 from docket.boundary.denials import Denials
 from docket.boundary.headers import text
 from docket.boundary.keeping import keep
@@ -21,7 +22,7 @@ from docket.boundary.wire import ResponseHead
 from docket.clock import Clock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
-from docket.ledger.events import CallNumber, CapExceeded, Event, ModelError, ModelRequest, ModelResponse
+from docket.ledger.events import CallNumber, CapExceeded, Event, ModelRequest
 from docket.primitives.canonical import Json
 from docket.providers.call import Call, Observation
 from docket.storage.blobs import Blobs
@@ -152,7 +153,6 @@ class Exchange:
             retry_after=head is not None and head.first(b"retry-after") is not None,
         )
         settlement = self._admission.settle(admitted, call, ended, seen)
-        kind = ModelResponse if ended.reason in ("complete", "incomplete", "unterminated") else ModelError
         private: dict[str, Json] = {}
         if head is not None:
             private["response_sha256"] = tee.sha256
@@ -160,20 +160,17 @@ class Exchange:
             private["body"] = body
         if carried.detail:
             private["detail"] = carried.detail
-        event = kind(
-            call=admitted.call,
-            status=ended.status,
-            reason=ended.reason,
-            provider=call.provider,
-            model=settlement.model,
-            tier=settlement.tier,
-            finish=_finish(seen),
-            provider_request_id=_request_id(head),
-            bytes=tee.size if head is not None else None,
-            first_byte_us=carried.first_byte_us,
-            duration_us=self._clock.monotonic_us() - since,
-            usage=settlement.usage,
+        size = tee.size if head is not None else None
+        measured = Measured(size, carried.first_byte_us, self._clock.monotonic_us() - since)
+        event = ending(
+            call,
+            admitted,
+            ended,
+            settlement,
+            seen,
+            measured,
             private=private,
+            provider_request_id=_request_id(head),
         )
         later = (*settlement.warnings, *settlement.breaches, *settlement.events)
         return settlement, ended, self._record(event, *later)
@@ -181,22 +178,7 @@ class Exchange:
 
 def _requested(request: Request, admitted: Admitted) -> ModelRequest:
     call = request.call
-    return ModelRequest(
-        call=admitted.call,
-        upstream=call.upstream,
-        provider=call.provider,
-        protocol=call.endpoint.protocol,
-        endpoint=call.endpoint.name,
-        model=call.model,
-        stream=call.stream,
-        bytes=call.body_bytes,
-        hold=admitted.hold,
-        waited_us=admitted.waited_us,
-        max_output=call.max_output,
-        amended=request.amended or None,
-        retry_count=call.retry_count,
-        private=request.private,
-    )
+    return requested(call, admitted, size=call.body_bytes, private=request.private, amended=request.amended)
 
 
 def _reason(carried: Carried, seen: Observation | None) -> str:
@@ -206,16 +188,7 @@ def _reason(carried: Carried, seen: Observation | None) -> str:
     head = carried.head
     if head is None or not 200 <= head.status < 300:
         return "status"
-    if seen is None:
-        return "complete"
-    return "error-event" if seen.terminal == "error" else seen.terminal
-
-
-def _finish(seen: Observation | None) -> str | None:
-    """Why the model stopped, in the provider's word; ``none`` where an answer with content ended without any."""
-    if seen is None:
-        return None
-    return seen.finish or ("none" if seen.terminal == "unterminated" else None)
+    return reason_of(seen)
 
 
 def _request_id(head: ResponseHead | None) -> str | None:

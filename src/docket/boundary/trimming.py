@@ -5,39 +5,26 @@ Only an answer that comes in chunks and without content coding is trimmed; any o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from docket.boundary.client_before import ClientBefore
 from docket.boundary.coding import content_codings
 from docket.boundary.ports import Client
-from docket.boundary.refusals import Answer
 from docket.boundary.wire import Framing, Header, ResponseHead
 from docket.providers.amendment import UsageFrameRemover
 
 
-class TrimmingClient:
+class TrimmingClient(ClientBefore):
     """Stands before a client and withholds the usage frame."""
 
     def __init__(self, client: Client) -> None:
-        self._client = client
+        super().__init__(client)
         self._remover: UsageFrameRemover | None = None
-
-    @property
-    def started(self) -> bool:
-        return self._client.started
-
-    def on_gone(self, listener: Callable[[], None] | None) -> None:
-        self._client.on_gone(listener)
-
-    async def informational(self, head: ResponseHead) -> None:
-        await self._client.informational(head)
 
     def start(self, head: ResponseHead, framing: Framing) -> None:
         if framing.kind in ("chunked", "close") and not content_codings(head):
             self._remover = UsageFrameRemover()
         self._client.start(head, framing)
-
-    async def flush(self) -> None:
-        await self._client.flush()
 
     async def write(self, data: bytes) -> None:
         left = data if self._remover is None else self._remover.feed(data)
@@ -48,9 +35,3 @@ class TrimmingClient:
         if self._remover is not None:
             last = self._remover.feed(last) + self._remover.rest()
         await self._client.end(last, trailers)
-
-    async def refuse(self, answer: Answer) -> None:
-        await self._client.refuse(answer)
-
-    def cut(self) -> None:
-        self._client.cut()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import orjson
 
 from docket.boundary.body import PassingBody
+from docket.boundary.call_events import Measured, ending, reason_of, requested
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.credentials import fingerprint
 from docket.boundary.denials import Denials
@@ -31,7 +32,7 @@ from docket.clock import Clock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused
 from docket.errors import ClientGoneError, FormatError, LedgerError, UpstreamError
-from docket.ledger.events import CapExceeded, Forwarded, ModelError, ModelRequest, ModelResponse
+from docket.ledger.events import CapExceeded, Forwarded, ModelRequest
 from docket.primitives.canonical import Json
 from docket.primitives.frames import CONTROL, TEXT, Message, MessageReader, encode_message
 from docket.providers import registry
@@ -265,24 +266,13 @@ class Relay:
         call = under_way.call
         seen = under_way.observer.finish(clean=reason is None) if under_way.observer is not None else None
         if reason is None:
-            reason = "complete" if seen is None else "error-event" if seen.terminal == "error" else seen.terminal
+            reason = reason_of(seen)
         ended = Ended(reason=reason, error_type=seen.error_type if seen is not None else None)
         settlement = self._admission.settle(under_way.admitted, call, ended, seen)
-        kind = ModelResponse if reason in ("complete", "incomplete", "unterminated") else ModelError
-        event = kind(
-            call=under_way.admitted.call,
-            status=None,
-            reason=reason,
-            provider=call.provider,
-            model=settlement.model,
-            tier=settlement.tier,
-            finish=seen.finish if seen is not None else None,
-            bytes=under_way.size,
-            first_byte_us=under_way.first_byte_us,
-            duration_us=self._clock.monotonic_us() - under_way.since,
-            usage=settlement.usage,
-            private={"response_sha256": self._digest.hexdigest()} if under_way.size else {},
-        )
+        took_us = self._clock.monotonic_us() - under_way.since
+        measured = Measured(under_way.size, under_way.first_byte_us, took_us)
+        private: dict[str, Json] = {"response_sha256": self._digest.hexdigest()} if under_way.size else {}
+        event = ending(call, under_way.admitted, ended, settlement, seen, measured, private=private)
         events = (event, *settlement.warnings, *settlement.breaches, *settlement.events)
         return settlement.breaches, [self._recorder.submit(each) for each in events]
 
@@ -293,20 +283,7 @@ class Relay:
         }
         if call.private_model is not None:
             private["model"] = call.private_model
-        return ModelRequest(
-            call=admitted.call,
-            upstream=call.upstream,
-            provider=call.provider,
-            protocol=call.endpoint.protocol,
-            endpoint=call.endpoint.name,
-            model=call.model,
-            stream=True,
-            bytes=len(message.payload),
-            hold=admitted.hold,
-            waited_us=admitted.waited_us,
-            max_output=call.max_output,
-            private=private,
-        )
+        return requested(call, admitted, size=len(message.payload), private=private)
 
 
 class WebSockets:
