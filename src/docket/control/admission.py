@@ -7,12 +7,12 @@ admitted call is settled or released exactly once, and what it reserved does not
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from statistics import median_low
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from docket.control.booking import Booking
 from docket.control.breaker import BreakerPolicy, Breakers, Ended, Passage
@@ -44,9 +44,6 @@ class Proposal(NamedTuple):
     priced: bool
 
 
-Question: TypeAlias = Callable[[Proposal, Instant], "Refused | Wait | None"]
-
-
 class _Reservation(NamedTuple):
     hold: Amounts
     passage: Passage
@@ -76,7 +73,6 @@ class Gate:
         self._next = first_call
         self._open: dict[CallNumber, _Reservation] = {}
         self._durations: deque[int] = deque(maxlen=DURATIONS)
-        self._gates: tuple[Question, ...] = (self._policy, self._breaker, self._rate, self._money)
 
     @property
     def inflight(self) -> int:
@@ -118,14 +114,17 @@ class Gate:
     def ask(self, call: Call, now: Instant) -> Proposal | Refused | Wait:
         """What would become of ``call`` now; changes nothing."""
         held = self._holds.of(call)
-        if isinstance(held, Refused):
-            return self._policy_first(call, held)
-        proposal = Proposal(call, held.amounts, held.priced)
-        for question in self._gates:
-            answer = question(proposal, now)
-            if answer is not None:
-                return _patient(answer) if isinstance(answer, Refused) else answer
-        return proposal
+        if isinstance(held, Refused):  # what cannot be held is refused for the first reason all the same
+            return allowed(call, self._models) or held
+        answer = (
+            allowed(call, self._models)
+            or self._breakers.ask(call.upstream, call.credential, now)
+            or self._limiter.ask(now)
+            or self.budget.ask(held.amounts)
+        )
+        if answer is None:
+            return Proposal(call, held.amounts, held.priced)
+        return _patient(answer) if isinstance(answer, Refused) else answer
 
     def barred(self, call: Call) -> Refused | None:
         """Why even a call that costs nothing is refused: its model, or a cap that was reached."""
@@ -205,22 +204,6 @@ class Gate:
     def hold_wait(self) -> Duration:
         """How long a call may wait for others to settle."""
         return self._hold_wait
-
-    def _policy_first(self, call: Call, refused: Refused) -> Refused:
-        """A call that cannot be held is refused for the first reason there is, in the order of the gates."""
-        return allowed(call, self._models) or refused
-
-    def _policy(self, proposal: Proposal, now: Instant) -> Refused | None:
-        return allowed(proposal.call, self._models)
-
-    def _breaker(self, proposal: Proposal, now: Instant) -> Refused | None:
-        return self._breakers.ask(proposal.call.upstream, proposal.call.credential, now)
-
-    def _rate(self, proposal: Proposal, now: Instant) -> Refused | None:
-        return self._limiter.ask(now)
-
-    def _money(self, proposal: Proposal, now: Instant) -> Refused | Wait | None:
-        return self.budget.ask(proposal.hold)
 
 
 def _patient(refused: Refused) -> Refused:
