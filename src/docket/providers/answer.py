@@ -13,7 +13,7 @@ import orjson
 from docket.ledger.usage import Counts
 from docket.providers.call import Observation, Terminal
 from docket.providers.figures import Document, text
-from docket.providers.framing import Framing, Piece
+from docket.providers.framing import Framing
 
 NOTHING = Counts(source="none")
 
@@ -51,32 +51,32 @@ class AnswerObserver:
 
     def feed(self, data: bytes) -> None:
         self._size += len(data)
-        for piece in self._framing.feed(data):
-            self._see(piece)
+        for name, written in self._framing.feed(data):
+            self._see(name, written)
 
     def finish(self, *, clean: bool) -> Observation:
         if not self._done:
             self._done = True
-            for piece in self._framing.finish():
-                self._see(piece)
+            for name, written in self._framing.finish():
+                self._see(name, written)
         observation = self._fold.observe(clean=clean, streamed=self._framing.streamed)
         return observation._replace(unread=self._unread, size=self._size)
 
-    def _see(self, piece: Piece) -> None:
-        if piece.text is None:
+    def _see(self, name: bytes, written: bytes | None) -> None:
+        if written is None:
             self._unread = "too-long"
             return
-        if piece.text.strip() in self._fold.terminators:
-            self._fold.ended = True
-            return
         try:
-            document = orjson.loads(piece.text)
+            document = orjson.loads(written)
         except orjson.JSONDecodeError:
-            if piece.text.strip():
+            bare = written.strip()
+            if bare in self._fold.terminators:
+                self._fold.ended = True
+            elif bare:
                 self._unread = self._unread or "not-json"
             return
         if isinstance(document, dict):
-            self._fold.see(piece.name, document)
+            self._fold.see(name, document)
 
 
 class ErrorFold:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from docket.providers.framing import Piece
-from docket.providers.long_text import LongText
+from docket.providers.long_text import LongText, Piece
 
 _OUTSIDE = re.compile(rb'["{}\[\]]')
 _INSIDE = re.compile(rb'["\\]')

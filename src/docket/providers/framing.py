@@ -6,19 +6,12 @@ and memory stays bounded; a document that was too long to keep is given as None.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Protocol
 
 from docket.providers.base import Headers
-from docket.providers.long_text import LongText
+from docket.providers.long_text import LongText, Piece
 from docket.providers.sse import SseDecoder
-
-
-class Piece(NamedTuple):
-    """One document's text and the name of its event, empty where the framing has no names."""
-
-    name: bytes
-    text: bytes | None
 
 
 class Framing(Protocol):
@@ -29,30 +22,13 @@ class Framing(Protocol):
         """Whether the body is made of several documents, so that its end is a matter of the protocol."""
         ...
 
-    def feed(self, data: bytes) -> Iterator[Piece]:
-        """The pieces that ``data`` completes."""
+    def feed(self, data: bytes) -> Iterable[Piece]:
+        """The pieces that ``data`` completes, to be taken before the next ``feed``."""
         ...
 
-    def finish(self) -> Iterator[Piece]:
+    def finish(self) -> Iterable[Piece]:
         """What stands unfinished at the end of the body."""
         ...
-
-
-class Events:
-    """``text/event-stream``."""
-
-    streamed = True
-
-    def __init__(self) -> None:
-        self._decoder = SseDecoder()
-
-    def feed(self, data: bytes) -> Iterator[Piece]:
-        for event in self._decoder.feed(data):
-            yield Piece(event.name, event.data)
-
-    def finish(self) -> Iterator[Piece]:
-        for event in self._decoder.finish():
-            yield Piece(event.name, event.data)
 
 
 class Lines:
@@ -84,13 +60,12 @@ class Document:
     def __init__(self) -> None:
         self._text = LongText()
 
-    def feed(self, data: bytes) -> Iterator[Piece]:
+    def feed(self, data: bytes) -> Iterable[Piece]:
         self._text.add(data)
-        return iter(())
+        return ()
 
-    def finish(self) -> Iterator[Piece]:
-        if not self._text.empty:
-            yield Piece(b"", self._text.take())
+    def finish(self) -> Iterable[Piece]:
+        return () if self._text.empty else (Piece(b"", self._text.take()),)
 
 
 class Sniffed:
@@ -104,17 +79,16 @@ class Sniffed:
     def streamed(self) -> bool:
         return self._chosen is not None and self._chosen.streamed
 
-    def feed(self, data: bytes) -> Iterator[Piece]:
+    def feed(self, data: bytes) -> Iterable[Piece]:
         if self._chosen is None:
             data = data.lstrip()
             if not data:
-                return
-            self._chosen = self._document if data[:1] in (b"{", b"[") else Events()
-        yield from self._chosen.feed(data)
+                return ()
+            self._chosen = self._document if data[:1] in (b"{", b"[") else SseDecoder()
+        return self._chosen.feed(data)
 
-    def finish(self) -> Iterator[Piece]:
-        if self._chosen is not None:
-            yield from self._chosen.finish()
+    def finish(self) -> Iterable[Piece]:
+        return () if self._chosen is None else self._chosen.finish()
 
 
 def content_type(headers: Headers) -> bytes:
@@ -131,5 +105,5 @@ def framing_of(headers: Headers, document: Framing | None = None) -> Framing:
     ``document`` is how this protocol frames what is no event stream.
     """
     if content_type(headers) == b"text/event-stream":
-        return Events()
+        return SseDecoder()
     return Sniffed(document or Document())

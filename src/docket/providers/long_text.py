@@ -8,7 +8,7 @@ longer than ``LIMIT`` is given up as a whole.
 from __future__ import annotations
 
 import re
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 STRING = 512
 """Longest string kept of a long text, in bytes: longer than any model name, id or reason."""
@@ -18,6 +18,13 @@ _RUNS = re.compile(rb"[-+0-9.eE,\s]+|[^-+0-9.eE,\s]+")
 _NUMERIC = frozenset(b"-+0123456789.eE, \t\r\n")
 _SPACE = b" \t\r\n"
 _IN_STRING = re.compile(rb'["\\]')
+
+
+class Piece(NamedTuple):
+    """One document's text, None where it was too long to keep, and its event's name, empty where there are none."""
+
+    name: bytes
+    text: bytes | None
 
 
 class LongText:

@@ -6,23 +6,20 @@ Owns the framing only: bytes in, whole events out, whatever the chunks. Invarian
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from docket.providers.long_text import LongText
+from docket.providers.long_text import LongText, Piece
 
 BOM = b"\xef\xbb\xbf"
 
 
-class SseEvent(NamedTuple):
-    """One dispatched event. ``data`` is None where it was longer than can be kept."""
-
-    name: bytes
-    data: bytes | None
-
-
 class SseDecoder:
-    """Feed it bytes, get events. CR, LF and CRLF end a line; one leading BOM is dropped; a colon line is a comment."""
+    """Feed it bytes, get events. CR, LF and CRLF end a line; one leading BOM is dropped; a colon line is a comment.
+
+    It is a framing: each event is a piece, its data the text.
+    """
+
+    streamed = True
 
     def __init__(self) -> None:
         self._start = b""
@@ -32,42 +29,27 @@ class SseDecoder:
         self._name = b""
         self._data: list[bytes] = []
         self._size = 0
-        self._has_data = False
         self._lost = False
 
-    def feed(self, chunk: bytes) -> Iterator[SseEvent]:
-        """The events that ``chunk`` completes."""
+    def feed(self, data: bytes) -> list[Piece]:
+        """The events that ``data`` completes."""
         if not self._started:
-            chunk = self._without_bom(chunk)
-        if not chunk:
-            return
-        if self._after_cr and chunk[0] == 0x0A:
-            chunk = chunk[1:]
-            self._after_cr = False
-            if not chunk:
-                return
-        self._after_cr = chunk[-1] == 0x0D
-        if b"\r" in chunk:
-            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        first, *rest = chunk.split(b"\n")
-        if not rest:
-            self._line.add(first)
-            return
-        last = rest.pop()
-        if self._line.empty:
-            event = self._take(first)
+            data = self._without_bom(data)
+        if not data:
+            return []
+        if self._after_cr or b"\r" in data:
+            data = self._with_line_feeds(data)
+        *lines, last = data.split(b"\n")
+        if lines and not self._line.empty:
+            self._line.add(lines[0])
+            events = self._read((self._line.take(), *lines[1:]))
         else:
-            self._line.add(first)
-            event = self._take(self._line.take())
-        if event is not None:
-            yield event
-        for line in rest:
-            event = self._take(line)
-            if event is not None:
-                yield event
-        self._line.add(last)
+            events = self._read(lines)
+        if last:
+            self._line.add(last)
+        return events
 
-    def finish(self) -> Iterator[SseEvent]:
+    def finish(self) -> list[Piece]:
         """The event that stands unfinished at the end of the stream, if any.
 
         A browser drops it; whoever counts what was billed must not.
@@ -75,45 +57,43 @@ class SseDecoder:
         if not self._started:
             self._started = True
             self._line.add(self._start)
-        for line in (self._line.take(), b""):
-            event = self._take(line)
-            if event is not None:
-                yield event
+        return self._read((self._line.take(), b""))
 
-    def _without_bom(self, chunk: bytes) -> bytes:
-        self._start += chunk
+    def _without_bom(self, data: bytes) -> bytes:
+        self._start += data
         if len(self._start) < len(BOM) and BOM.startswith(self._start):
             return b""
         self._started = True
         start, self._start = self._start, b""
         return start.removeprefix(BOM)
 
-    def _take(self, line: bytes | None) -> SseEvent | None:
-        """Take one line, None where it was too long to keep; the event that it ends."""
-        if line is None:
-            self._lost = True
-        elif not line:
-            return self._dispatch()
-        elif line[0] != 0x3A:
-            field, _, value = line.partition(b":")
-            if value[:1] == b" ":
-                value = value[1:]
-            if field == b"data":
-                self._keep(value)
-            elif field == b"event":
-                self._name = value
+    def _with_line_feeds(self, data: bytes) -> bytes:
+        """``data`` with LF alone at the ends of lines; a CRLF that was cut in two is one end."""
+        if self._after_cr:
+            data = data.removeprefix(b"\n")
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
-        return None
-
-    def _dispatch(self) -> SseEvent | None:
-        event = None
-        if self._has_data or self._lost:
-            event = SseEvent(self._name, None if self._lost else b"\n".join(self._data))
-        self._name, self._data, self._size, self._has_data, self._lost = b"", [], 0, False, False
-        return event
+    def _read(self, lines: Sequence[bytes | None]) -> list[Piece]:
+        """Take whole lines, None where one was too long to keep; the events that they end."""
+        events: list[Piece] = []
+        for line in lines:
+            if line:
+                field, _, value = line.partition(b":")
+                if field == b"data":
+                    self._keep(value.removeprefix(b" "))
+                elif field == b"event":
+                    self._name = value.removeprefix(b" ")
+            elif line is None:
+                self._lost = True
+            else:
+                if self._data or self._lost:
+                    events.append(Piece(self._name, None if self._lost else b"\n".join(self._data)))
+                    self._data, self._size, self._lost = [], 0, False
+                self._name = b""
+        return events
 
     def _keep(self, value: bytes) -> None:
-        self._has_data = True
         self._size += len(value) + 1
         if self._size > LongText.LIMIT + 1:
             self._lost, self._data = True, []
