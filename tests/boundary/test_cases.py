@@ -150,6 +150,17 @@ def test_what_cannot_be_parsed_is_a_400_and_never_a_500() -> None:
     run(play())
 
 
+def test_any_number_of_empty_lines_may_stand_before_a_request() -> None:
+    async def play() -> None:
+        async with stage("http://127.0.0.1:9") as on:
+            asked = b"GET /r/%b/docket/nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+            answer = await on.raw(b"\r\n" * 50_000 + asked % on.boundary.token.encode())
+            assert parse(answer).status == 404
+            assert not on.fatal
+
+    run(play())
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("size", [5_000_000, 33_000_000])
 def test_b31_large_bodies_pass_byte_for_byte(size: int, chunked: bool) -> None:

@@ -7,6 +7,7 @@ answered in order; reading pauses when nobody takes the bytes; a peer that leave
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import struct
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from docket.errors import ClientGoneError
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 START = 512
 """Bytes of a malformed head that are looked at for the token: method, path prefix and token are far shorter."""
+_EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -86,7 +88,7 @@ class Connection(Receiver):
 
     def give_back(self, data: bytes) -> None:
         """Put bytes that belong to the next request in front again."""
-        self._buffer[:0] = data
+        self._buffer = data + self._buffer
 
     async def more(self) -> None:
         """Wait until bytes have arrived. Raises ClientGoneError when none will."""
@@ -103,18 +105,19 @@ class Connection(Receiver):
     async def head(self) -> RequestHead:
         """The next request's head. Raises ClientGoneError when there is none, WireError for a malformed one."""
         self._scanned = 0
-        while True:
-            self.start = bytes(self._buffer[:START])
-            raw = self._cut_head()
-            if raw is not None:
-                return parse_request(raw)
-            await self.more()
+        try:
+            while (raw := self._cut_head()) is None:
+                await self.more()
+        except WireError:
+            self.start = self._buffer[:START]
+            raise
+        self.start = raw[:START]
+        return parse_request(raw)
 
     def _cut_head(self) -> bytes | None:
         buffer = self._buffer
-        if buffer[:2] == b"\r\n":  # RFC 9112 section 2.2: empty lines before a request line
-            del buffer[:2]
-            return self._cut_head()
+        if buffer.startswith(b"\r\n"):  # RFC 9112 section 2.2: empty lines before a request line
+            self._buffer = buffer = _EMPTY_LINES.sub(b"", buffer, 1)
         end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
         self._scanned = len(buffer)
         if 0 <= end <= MAX_HEAD:

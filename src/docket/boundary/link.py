@@ -24,14 +24,14 @@ class Link(Receiver):
         self.ended = False
         self.error: Exception | None = None
         self.reused = False
-        self.heard_any = False
-        """Whether any byte has come since the last request was sent."""
+        """Whether it carried an answer before and its next one has not begun."""
         self._watch: asyncio.TimerHandle | None = None
         self._silence = self._since = 0.0
 
-    def data_received(self, data: bytes) -> None:
-        self.heard_any = True
-        super().data_received(data)
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._poll = select.poll()
+        self._poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLHUP)
 
     def eof_received(self) -> bool:
         self._end(None)
@@ -62,11 +62,7 @@ class Link(Receiver):
     @property
     def usable(self) -> bool:
         """Whether a further request may be sent: alive, and nothing unasked for has arrived, not even unread."""
-        if self.ended or self._buffer or self.transport.is_closing():
-            return False
-        poll = select.poll()
-        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLIN | select.POLLHUP)
-        return not poll.poll(0)
+        return not (self.ended or self._buffer or self.transport.is_closing() or self._poll.poll(0))
 
     @property
     def ready(self) -> bool:
@@ -111,6 +107,7 @@ class Link(Receiver):
         while True:
             end = self._buffer.find(b"\r\n\r\n", max(0, scanned - 3))
             if end >= 0:
+                self.reused = False
                 return parse_response(self.take(end + 4)[:-4])
             scanned = len(self._buffer)
             if scanned > MAX_RESPONSE_HEAD:

@@ -17,7 +17,7 @@ class Receiver(asyncio.Protocol):
     transport: asyncio.Transport
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._buffer = b""
         self._reading: asyncio.Future[None] | None = None
         self._paused_reading = False
 
@@ -27,7 +27,7 @@ class Receiver(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
 
     def data_received(self, data: bytes) -> None:
-        self._buffer += data
+        self._buffer = self._buffer + data if self._buffer else data  # nearly always all was taken: no copy
         if len(self._buffer) > HIGH_WATER and not self._paused_reading:
             self._paused_reading = True
             self.transport.pause_reading()
@@ -35,14 +35,8 @@ class Receiver(asyncio.Protocol):
 
     def take(self, limit: int) -> bytes:
         """At most ``limit`` of the received bytes."""
-        buffer = self._buffer
-        if len(buffer) <= limit:
-            data = bytes(buffer)
-            buffer.clear()
-        else:
-            data = bytes(buffer[:limit])
-            del buffer[:limit]
-        if self._paused_reading and len(buffer) <= HIGH_WATER // 2:
+        data, self._buffer = self._buffer[:limit], self._buffer[limit:]
+        if self._paused_reading and len(self._buffer) <= HIGH_WATER // 2:
             self._paused_reading = False
             self.transport.resume_reading()
         return data

@@ -177,7 +177,7 @@ class Response:
         self.close()
         if isinstance(known, DocketError):
             return known
-        if self._link.reused and not self._link.heard_any:
+        if self._link.reused and not self._link.ready:
             return UpstreamError("a reused connection had been closed by the upstream", reason="stale")
         return error
 

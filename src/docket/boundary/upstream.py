@@ -100,7 +100,7 @@ class Upstreams:
         while idle:
             since, link = idle.pop()
             if now - since < KEEP_SECONDS and link.usable:
-                link.reused, link.heard_any = True, False
+                link.reused = True
                 return link
             link.close()
         return None
