@@ -215,7 +215,7 @@ def _patient(refused: Refused) -> Refused:
 
 def allowed(call: Call, models: Models) -> Refused | None:
     """The refusal of a model that ``[models]`` does not let through; patterns match without regard to case."""
-    if call.endpoint.kind is not EndpointClass.METERED:
+    if call.endpoint.kind is not EndpointClass.METERED or not (models.allow or models.deny):
         return None
     name = call.model.lower()
     if any(fnmatchcase(name, pattern.lower()) for pattern in models.deny):

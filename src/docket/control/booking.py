@@ -48,9 +48,9 @@ class Booking:
         """The bill of ``call`` and what it is booked at."""
         model = public_name((seen.model if seen else None) or call.model)
         counts = seen.counts if seen else NOTHING
-        if ended.reason in UNSENT or (_refused_by_provider(ended) and counts.source == "none"):
-            return Booked(None, model, tier_name(seen.tier if seen else None), Amounts(calls=1))
         tier = seen.tier if seen else None
+        if ended.reason in UNSENT or (counts.source == "none" and _refused_by_provider(ended)):
+            return Booked(None, model, tier_name(tier), Amounts(calls=1))
         if self._quota:
             usage, name = unpriced(counts), tier_name(tier)
         else:
@@ -58,7 +58,8 @@ class Booking:
             usage, name = bill.usage, bill.tier
         if call.endpoint.kind is not EndpointClass.METERED:
             return Booked(usage, model, name, Amounts(calls=1))
-        amounts = Amounts(usd=self._usd(call, usage, hold), tokens=tokens_of(counts), calls=1)
+        cost = usage.cost_usd
+        amounts = Amounts(cost.pico if cost is not None else self._usd(call, usage, hold), tokens_of(counts), 1)
         if usage.source == "reported":
             self._learn(call, seen, counts, amounts)
         elif _whole(ended):
@@ -69,9 +70,7 @@ class Booking:
         return Booked(usage, model, name, amounts)
 
     def _usd(self, call: Call, usage: Usage, hold: Amounts) -> int:
-        """Picodollars of the bill; items without a price count at the dearest known one, or as much as was held."""
-        if usage.cost_usd is not None:
-            return usage.cost_usd.pico
+        """Picodollars of a bill without a cost; items without a price count at the dearest known one, or as held."""
         known = sum_of(usage.items).pico
         missing = [item for item in usage.items if item.unit_usd is None]
         if self._quota or not missing or usage.source == "none":
@@ -113,13 +112,13 @@ class Booking:
             return None
         found = self._table.resolve(call.provider, call.model)
         if found is not None:
-            return self._table.tiers(found.prices).get(STANDARD)
+            return found.tiers.get(STANDARD)
         return self._table.dearest(call.provider) if self._unpriced == "dearest" else None
 
 
 def tokens_of(counts: Counts) -> int:
     """All tokens of a bill, in and out."""
-    return sum(quantity for kind, quantity in counts.items if kind not in FEES)
+    return sum([quantity for kind, quantity in counts.items if kind not in FEES])
 
 
 def _value(guess: Estimate | None) -> Amounts:

@@ -8,7 +8,7 @@ failures (the provider said nothing usable) count; an *informed* answer, however
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -128,6 +128,10 @@ class Closed:
     failures: int = 0
 
 
+CLOSED = Closed()
+"""The state of an upstream that does well."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Open:
     """Calls are refused until ``until``; ``cooldown_us`` is what it took this time."""
@@ -196,7 +200,7 @@ class Breaker:
 
     upstream: str
     policy: BreakerPolicy
-    state: State = field(default_factory=Closed)
+    state: State = CLOSED
 
     def ask(self, now: Instant) -> Refused | None:
         """The temporary refusal of a call at ``now``, or None if it may pass.
@@ -230,7 +234,7 @@ class Breaker:
             case "stay":
                 return ()
             case "reset":
-                self.state = Closed()
+                self.state = CLOSED
                 return ()
             case "count":
                 return self._count(reason, now)
@@ -239,7 +243,7 @@ class Breaker:
                 self.state = replace(state, probe=None)
                 return ()
             case "close":
-                self.state = Closed()
+                self.state = CLOSED
                 return (BreakerClosed(upstream=self.upstream, reason=reason),)
             case "reopen":
                 assert isinstance(state, HalfOpen)
@@ -299,6 +303,8 @@ class Breakers:
     def settle(self, passage: Passage, ended: Ended, now: Instant) -> tuple[Event, ...]:
         """Learn from the end of a call; gives the transition that this was, if any."""
         verdict = judge(ended, self._policy.counts)
+        if verdict is Verdict.INFORMED and passage.breaker.state is CLOSED:  # nearly every call: nothing new
+            return ()
         reason = ended.error_type or (f"status-{ended.status}" if ended.reason == "status" else ended.reason)
         return passage.breaker.settle(passage.ticket, verdict, reason, now)
 
@@ -322,16 +328,17 @@ class Breakers:
 
     def _of(self, upstream: str, credential: str | None) -> Breaker:
         key = (upstream, credential)
-        if key not in self._breakers and len(self._breakers) >= MAX_BREAKERS and not self._forget_idle():
+        known = self._breakers.get(key)
+        if known is not None:
+            return known
+        if len(self._breakers) >= MAX_BREAKERS and not self._forget_idle():
             key = (upstream, None)
-        if key not in self._breakers:
-            self._breakers[key] = Breaker(upstream, self._policy)
-        return self._breakers[key]
+        return self._breakers.setdefault(key, Breaker(upstream, self._policy))
 
     def _forget_idle(self) -> bool:
         """Drop one breaker that holds no knowledge; whether there was one."""
         for key, breaker in self._breakers.items():
-            if breaker.state == Closed():
+            if breaker.state is CLOSED:
                 del self._breakers[key]
                 return True
         return False

@@ -39,6 +39,7 @@ class Meter:
     cap: str
     limit: int | None
     warn_at: int = 0
+    """Never above the limit."""
     booked: int = 0
     reserved: int = 0
     warned: bool = False
@@ -46,9 +47,6 @@ class Meter:
     @property
     def spent(self) -> bool:
         return self.limit is not None and self.booked >= self.limit
-
-    def fits(self, amount: int) -> bool:
-        return self.limit is None or self.booked + self.reserved + amount <= self.limit
 
     def show(self, amount: int) -> str:
         """``amount`` as events spell it."""
@@ -102,7 +100,7 @@ class Budget:
         if reached is not None:
             return reached
         for meter, amount in zip(self.meters, hold, strict=True):
-            if meter.fits(amount):
+            if meter.limit is None or meter.booked + meter.reserved + amount <= meter.limit:
                 continue
             if self.in_flight:
                 return Wait(meter.cap)
@@ -128,21 +126,19 @@ class Budget:
 
     def settle(self, hold: Amounts, booked: Amounts) -> tuple[tuple[CapWarning, ...], tuple[CapExceeded, ...]]:
         """Give back what was kept and book what it came to; the events that this causes."""
-        self.release(hold)
+        self.in_flight -= 1
         warnings: list[CapWarning] = []
         breaches: list[CapExceeded] = []
-        for meter, amount in zip(self.meters, booked, strict=True):
-            before = meter.spent
+        for meter, held, amount in zip(self.meters, hold, booked, strict=True):
+            meter.reserved -= held
             meter.booked += amount
-            if meter.limit is None:
-                continue
-            if meter.booked < meter.warn_at and not meter.spent:
+            if meter.limit is None or meter.booked < meter.warn_at:
                 continue
             limit, observed = meter.show(meter.limit), meter.show(meter.booked)
-            if not meter.warned and meter.booked >= meter.warn_at:
+            if not meter.warned:
                 meter.warned = True
                 warnings.append(CapWarning(cap=meter.cap, limit=limit, observed=observed))
-            if meter.spent and not before:
+            if meter.spent and meter.booked - amount < meter.limit:
                 breaches.append(CapExceeded(cap=meter.cap, limit=limit, observed=observed))
         for breach in breaches:
             self.breach(breach)

@@ -125,20 +125,23 @@ class Holds:
             if len(self._offered) >= MAX_CLASSES:
                 self._offered.clear()
             offered = self._offered[key] = self._read(*key)
+        if len(offered) == 1 and offered[0].always:
+            return offered
         seen = self._tiers.get(call.provider, _NO_TIERS) if call.tier is None else _NO_TIERS
         named = tier_name(call.tier)
         dearer = _AUTO if call.tier == "auto" else seen
         return tuple(
             tariff
             for tariff in offered
-            if call.body_bytes >= tariff.size and (tariff.tier in (STANDARD, named) or tariff.tier in dearer)
+            if tariff.always
+            or (call.body_bytes >= tariff.size and (tariff.tier in (STANDARD, named) or tariff.tier in dearer))
         )
 
     def _read(self, provider: str, model: str) -> tuple[Tariff, ...]:
         found = self._table.resolve(provider, model)
         if found is not None:
-            tiers = self._table.tiers(found.prices)
-            return tuple(Tariff.of(name, tiers[name]) for name in sorted(tiers, key=lambda name: name != STANDARD))
+            names = sorted(found.tiers, key=lambda name: name != STANDARD)
+            return tuple(Tariff.of(name, found.tiers[name]) for name in names)
         rates = self._table.dearest(provider) if self._unpriced == "dearest" else {}
         return (Tariff.of(STANDARD, rates),) if rates else ()
 
@@ -174,4 +177,7 @@ class Holds:
 
 def _most(bounds: Bounds, tariffs: tuple[Tariff, ...]) -> int:
     """The most that ``bounds`` can cost, in picodollars."""
-    return max([tariff.worst(bounds) for tariff in tariffs], default=0)
+    most = 0
+    for tariff in tariffs:
+        most = max(most, tariff.worst(bounds))
+    return most

@@ -47,19 +47,18 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     found = table.resolve(provider, model)
     if found is None or counts.source == "none":
         return Bill(unpriced(counts), name)
-    offered = table.tiers(found.prices)
-    if len(offered) > 1:
-        name = sized_tier(offered, name, input_tokens(counts.items))
-    rates = offered.get(name, {})
+    if len(found.tiers) > 1:
+        name = sized_tier(found.tiers, name, input_tokens(counts.items))
+    rates = found.tiers.get(name, {})
     quantities = counts.items
     if "request" in rates:
         quantities = (*quantities, ("request", 1))
-    return Bill(_usage(counts, tuple([_item(kind, quantity, rates) for kind, quantity in quantities])), name)
+    return Bill(_usage(counts, quantities, rates), name)
 
 
 def unpriced(counts: Counts) -> Usage:
     """``counts`` as a bill without any price, for subscriptions."""
-    return _usage(counts, tuple(Item(kind=kind, quantity=quantity) for kind, quantity in counts.items))
+    return _usage(counts, counts.items, {})
 
 
 def tier_name(tier: str | None) -> str:
@@ -76,7 +75,7 @@ def sized_tier(offered: Mapping[str, Rates], tier: str, tokens: int) -> str:
 
 def input_tokens(items: tuple[tuple[str, int], ...]) -> int:
     """All tokens of the context: fresh, read from a cache or written to it."""
-    return sum(quantity for kind, quantity in items if kind.startswith(("input", "cache_")))
+    return sum([quantity for kind, quantity in items if kind.startswith(("input", "cache_"))])
 
 
 def rate_of(kind: str, rates: Rates) -> Price | None:
@@ -97,18 +96,20 @@ def sum_of(items: tuple[Item, ...]) -> Usd:
     return Usd(pico)
 
 
-def _item(kind: str, quantity: int, rates: Rates) -> Item:
-    rate = rate_of(kind, rates)
-    if rate is None:
-        return Item(kind=kind, quantity=quantity)
-    return Item(kind=kind, quantity=quantity, unit_usd=rate.unit_usd, per=rate.per)
-
-
-def _usage(counts: Counts, items: tuple[Item, ...]) -> Usage:
-    whole = counts.source != "none" and None not in [item.unit_usd for item in items]
+def _usage(counts: Counts, quantities: tuple[tuple[str, int], ...], rates: Rates) -> Usage:
+    items: list[Item] = []
+    pico, whole = 0, counts.source != "none"
+    for kind, quantity in quantities:
+        rate = rate_of(kind, rates)
+        if rate is None:
+            items.append(Item(kind=kind, quantity=quantity))
+            whole = False
+        else:
+            items.append(Item(kind=kind, quantity=quantity, unit_usd=rate.unit_usd, per=rate.per))
+            pico += rate.unit_usd.pico_of(quantity, rate.per)
     return Usage(
         source=counts.source,
-        items=items,
-        cost_usd=sum_of(items) if whole else None,
+        items=tuple(items),
+        cost_usd=Usd(pico) if whole else None,
         inconsistent=counts.inconsistent,
     )

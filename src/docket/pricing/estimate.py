@@ -7,12 +7,13 @@ bill. A token is at least one byte of the request, so its bytes bound its input.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from docket.ledger.usage import Estimate, Item
 from docket.pricing.cost import rate_of, sum_of
-from docket.pricing.table import Rates
+from docket.pricing.table import STANDARD, Rates
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -58,6 +59,8 @@ class Tariff:
     worst_output: int
     request: int
     """Picodollars per request."""
+    always: bool
+    """Whether any call may be served at it: the standard tier, whatever its size."""
 
     @classmethod
     def of(cls, name: str, rates: Rates) -> Tariff:
@@ -72,6 +75,7 @@ class Tariff:
             worst_input=_dearest(rates, INPUT_KINDS),
             worst_output=_dearest(rates, OUTPUT_KINDS),
             request=request.unit_usd.pico if request else 0,
+            always=name == STANDARD,
         )
 
     def expected(self, bounds: Bounds) -> int:
@@ -112,10 +116,9 @@ class Calibration:
     def learn(self, provider: str, model: str, body_bytes: int, usd: int, tokens: int) -> None:
         """Take the settled figures of one call."""
         key = (provider, model, body_bytes.bit_length())
-        seen = self._classes.get(key) or _Class()
+        seen = _entry(self._classes, key, _Class)
         seen.calls += 1
         seen.usd, seen.tokens = max(seen.usd, usd), max(seen.tokens, tokens)
-        _keep(self._classes, key, seen)
 
     def expected(self, provider: str, model: str, body_bytes: int) -> tuple[int, int, bool]:
         """The largest (picodollars, tokens) of the class with its margin, and whether enough calls were seen."""
@@ -128,10 +131,9 @@ class Calibration:
     def learn_ratio(self, provider: str, model: str, part: str, amount: int, tokens: int) -> None:
         """Take the bytes and tokens of one part (``request``, ``stream``, ``body``) of one call."""
         key = (provider, model, part)
-        seen = self._ratios.get(key) or _Ratio()
+        seen = _entry(self._ratios, key, _Ratio)
         seen.amount += amount
         seen.tokens += tokens
-        _keep(self._ratios, key, seen)
 
     def tokens_of(self, provider: str, model: str, part: str, amount: int) -> tuple[int, bool]:
         """Tokens in ``amount`` bytes of one part, rounded up, and whether the run's own calls say so."""
@@ -142,12 +144,16 @@ class Calibration:
         return -(-amount // priors[part]), False
 
 
-def _keep(classes: OrderedDict[K, V], key: K, value: V) -> None:
-    """Put ``value`` last; the one that was not touched for longest goes when there are too many."""
-    classes[key] = value
-    classes.move_to_end(key)
+def _entry(classes: OrderedDict[K, V], key: K, fresh: Callable[[], V]) -> V:
+    """What stands at ``key``, now last; the one that was not touched for longest goes when there are too many."""
+    found = classes.get(key)
+    if found is not None:
+        classes.move_to_end(key)
+        return found
+    found = classes[key] = fresh()
     if len(classes) > MAX_CLASSES:
         classes.popitem(last=False)
+    return found
 
 
 def estimate(input_tokens: int, output_tokens: int, rates: Rates | None, *, calibrated: bool) -> Estimate:

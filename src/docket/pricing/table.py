@@ -76,6 +76,8 @@ class Found:
 
     prices: ModelPrices
     rule: str
+    tiers: Mapping[str, Rates]
+    """Those in force on the table's day."""
 
 
 @dataclass(slots=True)
@@ -138,23 +140,26 @@ class PriceTable:
         dated versions of that model are listed too, the dearest of them counts.
         """
         key = (provider, model.lower())
-        if key not in self._found:
+        try:
+            return self._found[key]
+        except KeyError:
             if len(self._found) >= MAX_FOUND:
                 self._found.clear()
-            self._found[key] = self._resolve(*key)
-        return self._found[key]
+            resolved = self._resolve(*key)
+            found = self._found[key] = Found(*resolved, self.tiers(resolved[0])) if resolved else None
+            return found
 
-    def _resolve(self, provider: str, name: str) -> Found | None:
+    def _resolve(self, provider: str, name: str) -> tuple[ModelPrices, str] | None:
         for rule, candidate in _spellings(name):
             key = self._names.get((provider, candidate))
             if key is not None:
-                return Found(self._entry((provider, key)), rule)
+                return self._entry((provider, key)), rule
         for _, candidate in _spellings(name):
             undated = _DATED_NAME.sub("", candidate)
             if undated != candidate:
                 family = self._dated(provider, undated)
                 if family:
-                    return Found(max(family, key=self._weight), "date")
+                    return max(family, key=self._weight), "date"
         return None
 
     def tiers(self, prices: ModelPrices) -> Mapping[str, Rates]:
