@@ -25,11 +25,11 @@ def counter(document: Document, *names: str) -> int | None:
         value = document.get(name)
         if value is None:
             continue
-        if isinstance(value, float) and value.is_integer():
-            value = int(value)
-        if type(value) is not int or not 0 <= value <= MAX_QUANTITY:
-            raise Malformed(name)
-        return value
+        if type(value) is int and 0 <= value <= MAX_QUANTITY:
+            return value
+        if isinstance(value, float) and value.is_integer() and 0 <= value <= MAX_QUANTITY:
+            return int(value)
+        raise Malformed(name)
     return None
 
 

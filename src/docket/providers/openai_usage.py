@@ -60,17 +60,9 @@ def _read(usage: Document) -> Figures:
     if prompt is None:
         return Figures(items=None, inconsistent=completion is not None)
     billed_in, billed_out, contradicts = _meant(prompt, completion, total, (cached or 0) + (written or 0), reasoning)
-    parts_in = (
-        ("cache_read", cached),
-        ("cache_write_5m", written),
-        ("input_audio", counter(inside, "audio_tokens")),
-        ("input_image", counter(inside, "image_tokens")),
-    )
-    parts_out = (
-        ("output_audio", counter(outside, "audio_tokens")),
-        ("output_image", counter(outside, "image_tokens")),
-    )
+    parts_in = [("cache_read", cached), ("cache_write_5m", written), *_modal("input", inside)]
     items_in, over_in = _split("input", billed_in, parts_in)
+    parts_out = _modal("output", outside)
     items_out, over_out = _split("output", billed_out, parts_out) if billed_out is not None else ((), False)
     return Figures(
         items=items_in + items_out,
@@ -98,13 +90,19 @@ def _meant(
     return prompt, output, True
 
 
-def _split(kind: str, total: int, parts: tuple[tuple[str, int | None], ...]) -> tuple[Items, bool]:
+def _modal(kind: str, details: Document) -> list[tuple[str, int | None]]:
+    """The parts of ``details`` that are no text."""
+    return [(f"{kind}_{part}", counter(details, f"{part}_tokens")) for part in ("audio", "image")] if details else []
+
+
+def _split(kind: str, total: int, parts: list[tuple[str, int | None]]) -> tuple[Items, bool]:
     """``total`` divided into ``parts`` and the rest as ``kind``; parts are cut to the total, which is then said."""
     items: list[tuple[str, int]] = []
     rest, cut = total, False
     for name, quantity in parts:
         if quantity:
             cut = cut or quantity > rest
-            items.append((name, min(quantity, rest)))
-            rest -= items[-1][1]
-    return ((kind, rest), *(item for item in items if item[1])), cut
+            if rest:
+                items.append((name, min(quantity, rest)))
+                rest -= items[-1][1]
+    return ((kind, rest), *items), cut

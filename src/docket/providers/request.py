@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import orjson
 
@@ -14,13 +14,12 @@ MAX_PUBLIC = 128
 UNFIT = "unfit"
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """A request body that was looked at; ``document`` is empty where it could not be read."""
 
     size: int
     parsed: bool
-    document: Document = field(default_factory=dict)
+    document: Document
 
     def call(
         self,
@@ -40,12 +39,13 @@ class Asked:
     ) -> Call:
         """The call that this body makes; ``model`` and ``stream`` default to the members of those names."""
         named = model or text(self.document, "model")
+        public = public_name(named) if named else UNKNOWN_MODEL
         return Call(
             upstream=upstream,
             provider=provider,
             endpoint=endpoint,
-            model=public_name(named) if named else UNKNOWN_MODEL,
-            private_model=named if named and public_name(named) == UNFIT else None,
+            model=public,
+            private_model=named if public == UNFIT else None,
             stream=self.document.get("stream") is True if stream is None else stream,
             max_output=max_output,
             choices=choices,
@@ -69,7 +69,6 @@ def read_request(body: bytes) -> Asked:
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError:
-        return Asked(len(body), parsed=False)
-    if not isinstance(document, dict):
-        return Asked(len(body), parsed=False)
-    return Asked(len(body), parsed=True, document=document)
+        document = None
+    parsed = isinstance(document, dict)
+    return Asked(len(body), parsed, document if parsed else {})
