@@ -1,4 +1,4 @@
-"""Events to JSON and back, generic over the dataclasses of ``events``.
+"""Events to JSON and back, generic over the dataclasses of ``events``; a record inside one spells itself.
 
 Invariant: ``to_data(from_json(...))`` gives back the very members that were read, whatever a newer version added.
 A ``Draft`` is an event whose canonical bytes are known but which has no place in a chain yet.
@@ -10,7 +10,6 @@ import dataclasses
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, NamedTuple, get_args, get_type_hints
 
@@ -78,10 +77,10 @@ def to_data(event: Event) -> JsonObject:
     if type(event) is Other:
         return dict(event.data)
     data: JsonObject = {}
-    for name, shape in _shapes(type(event)):
+    for name, to_json, _, _ in _fields(type(event)):
         value = getattr(event, name)
         if value is not None:
-            data[name] = value if shape.plain else shape.to_json(value)
+            data[name] = value if to_json is None else to_json(value)
     if event.unknown:
         data.update(event.unknown)
     return data
@@ -103,17 +102,17 @@ def from_json(kind: str, by: str, data: JsonObject, private: JsonObject | None =
     return event
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Field(NamedTuple):
     """How one field is spelled in JSON."""
 
-    plain: bool
-    required: bool
-    to_json: Callable[[Any], Json]
+    name: str
+    to_json: Callable[[Any], Json] | None
+    """None where its value is its JSON."""
     from_json: Callable[[Json], Any]
+    required: bool
 
 
-_SHAPES: dict[type[Any], tuple[tuple[str, _Shape], ...]] = {}
+_FIELDS: dict[type[Any], tuple[_Field, ...]] = {}
 
 
 @cache
@@ -121,12 +120,12 @@ def _types() -> dict[str, type[Any]]:
     return {fact.type: fact for fact in get_args(events.Event) if fact is not Other}
 
 
-def _shapes(cls: type[Any]) -> tuple[tuple[str, _Shape], ...]:
-    known = _SHAPES.get(cls)
+def _fields(cls: type[Any]) -> tuple[_Field, ...]:
+    known = _FIELDS.get(cls)
     if known is None:
         hints = get_type_hints(cls, localns=_ALIASES)
-        known = _SHAPES[cls] = tuple(
-            (field.name, _shape(hints[field.name], _is_required(field)))
+        known = _FIELDS[cls] = tuple(
+            _field(field.name, hints[field.name], _is_required(field))
             for field in dataclasses.fields(cls)
             if not (issubclass(cls, Fact) and field.name in _COMMON)
         )
@@ -137,7 +136,7 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _shape(hint: Any, required: bool) -> _Shape:
+def _field(name: str, hint: Any, required: bool) -> _Field:
     if isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union:
         required = False  # every union of the vocabulary is a type or None
         hint = next(member for member in get_args(hint) if member is not types.NoneType)
@@ -145,39 +144,26 @@ def _shape(hint: Any, required: bool) -> _Shape:
         hint = hint.__supertype__
     origin = typing.get_origin(hint) or hint
     if origin is typing.Literal:
-        return _Shape(True, required, _same, lambda value: _expect(str, value))
+        return _Field(name, None, lambda value: _expect(str, value), required)
     if origin is Usd:
-        return _Shape(False, required, str, lambda value: Usd.parse(_expect(str, value)))
+        return _Field(name, str, lambda value: Usd.parse(_expect(str, value)), required)
     if origin is tuple:
-        inner = _shape(get_args(hint)[0], True)
-        return _Shape(
-            False,
-            required,
-            lambda values: [inner.to_json(value) for value in values],
+        inner = _field(name, get_args(hint)[0], True)
+        return _Field(
+            name,
+            lambda values: [inner.to_json(value) if inner.to_json else value for value in values],
             lambda values: tuple(inner.from_json(value) for value in _expect(list, values)),
+            required,
         )
-    if isinstance(origin, type) and dataclasses.is_dataclass(origin):
-        return _Shape(False, required, _record_to_json, lambda value: _record_from_json(origin, value))
-    return _Shape(True, required, _same, lambda value: _expect(origin, value))
-
-
-def _same(value: Json) -> Json:
-    return value
+    if hasattr(origin, "to_json"):
+        return _Field(name, origin.to_json, lambda value: _record_from_json(origin, value), required)
+    return _Field(name, None, lambda value: _expect(origin, value), required)
 
 
 def _expect(kind: Any, value: Json) -> Any:
     if type(value) is not kind:
         raise FormatError(f"{type(value).__name__} where {kind.__name__} belongs")
     return value
-
-
-def _record_to_json(value: Any) -> Json:
-    document: JsonObject = {}
-    for name, shape in _shapes(type(value)):
-        member = getattr(value, name)
-        if member is not None and not (member is False and not shape.required):
-            document[name] = shape.to_json(member)
-    return document
 
 
 def _record_from_json(cls: type[Any], value: Json) -> Any:
@@ -189,18 +175,18 @@ def _record_from_json(cls: type[Any], value: Json) -> Any:
 def _read_members(cls: type[Any], document: JsonObject, *, where: str) -> tuple[dict[str, Any], JsonObject]:
     members: dict[str, Any] = {}
     unknown = dict(document)
-    for name, shape in _shapes(cls):
+    for name, to_json, read, required in _fields(cls):
         if name not in document:
-            if shape.required:
+            if required:
                 raise FormatError(f"no member {name!r}", where=where)
             if _has_no_default(cls, name):
                 members[name] = None
             continue
         try:
-            members[name] = shape.from_json(document[name])
+            members[name] = read(document[name])
         except FormatError as error:
             raise FormatError(str(error), where=f"{where}.{name}") from error
-        if shape.plain or shape.to_json(members[name]) == document[name]:
+        if to_json is None or to_json(members[name]) == document[name]:
             del unknown[name]
     return members, unknown
 

@@ -28,9 +28,9 @@ _NAMES: set[object] = set()
 """Member names that were found good: nearly all names are the format's own, seen for every event."""
 _MAX_NAMES = 1024
 """Names remembered at most, which bounds memory whatever a document holds."""
-_HARMLESS = frozenset({str, bool, type(None)})
+_HARMLESS = frozenset({str, bool, int, type(None)})
 """Types all of whose values have a canonical form, or are refused by the encoder."""
-_OPTIONS = orjson.OPT_SORT_KEYS
+_OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 
 
 def encode(value: Json, depth: int = 1) -> bytes:
@@ -38,10 +38,13 @@ def encode(value: Json, depth: int = 1) -> bytes:
 
     Raises FormatError where the value has no canonical form.
     """
-    check(value, depth)
+    if type(value) not in _HARMLESS:
+        _check(value, depth)
     try:
         return orjson.dumps(value, option=_OPTIONS)
     except orjson.JSONEncodeError as error:
+        if str(error).startswith("Integer exceeds"):
+            raise FormatError("integer beyond 2^53-1") from error
         raise FormatError(f"no canonical form: {error}") from error
 
 
@@ -72,33 +75,6 @@ def decode_object(line: bytes) -> JsonObject:
     return value
 
 
-def check(value: Json, depth: int = 1) -> None:
-    """Raise FormatError where ``value`` breaks a rule of the subset that an encoder does not enforce."""
-    kind = type(value)
-    if kind is str or value is None or kind is bool:
-        return
-    if kind is int:
-        if not -MAX_INT <= value <= MAX_INT:  # type: ignore[operator]
-            raise FormatError("integer beyond 2^53-1")
-        return
-    if kind is dict:
-        if depth > MAX_DEPTH:
-            raise FormatError(f"nested deeper than {MAX_DEPTH}")
-        for name, member in value.items():  # type: ignore[union-attr]
-            if name not in _NAMES and not _is_name(name):
-                raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
-            if type(member) not in _HARMLESS and not (type(member) is int and 0 <= member <= MAX_INT):
-                check(member, depth + 1)
-        return
-    if kind is list:
-        if depth > MAX_DEPTH:
-            raise FormatError(f"nested deeper than {MAX_DEPTH}")
-        for member in value:  # type: ignore[union-attr]
-            check(member, depth + 1)
-        return
-    raise FormatError(f"{kind.__name__} is not a value of the format")
-
-
 def is_canonical(value: object) -> bool:
     """Whether ``value`` has a canonical form: what the agent supplied may have none and is then kept as bytes."""
     try:
@@ -106,6 +82,26 @@ def is_canonical(value: object) -> bool:
     except (FormatError, RecursionError):
         return False
     return True
+
+
+def _check(value: Json, depth: int) -> None:
+    """Raise FormatError where ``value``, which is not harmless, breaks a rule that the encoder does not enforce."""
+    if type(value) is dict:
+        if depth > MAX_DEPTH:
+            raise FormatError(f"nested deeper than {MAX_DEPTH}")
+        for name, member in value.items():
+            if name not in _NAMES and not _is_name(name):
+                raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
+            if type(member) not in _HARMLESS:
+                _check(member, depth + 1)
+    elif type(value) is list:
+        if depth > MAX_DEPTH:
+            raise FormatError(f"nested deeper than {MAX_DEPTH}")
+        for member in value:
+            if type(member) not in _HARMLESS:
+                _check(member, depth + 1)
+    else:
+        raise FormatError(f"{type(value).__name__} is not a value of the format")
 
 
 def _is_name(name: object) -> bool:
