@@ -84,10 +84,6 @@ class Scene:
         self.ended = not self.steps
         return self
 
-    @property
-    def ready(self) -> bool:
-        return self.ended
-
     async def read(self) -> bytes:
         await asyncio.sleep(0)
         step = self.steps.pop(0) if self.steps else b""

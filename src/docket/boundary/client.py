@@ -34,8 +34,7 @@ class HttpClient:
         self._framing = NO_BODY
         self._unsent = b""
         self.started = False
-        named = head.tokens(b"connection")
-        self.keep = b"close" not in named if head.minor else b"keep-alive" in named
+        self.keep = head.persists
 
     @property
     def connection(self) -> Connection:

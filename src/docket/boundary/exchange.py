@@ -97,7 +97,10 @@ class Exchange:
 
         Raises ClientGoneError after everything is recorded, LedgerError where it cannot be.
         """
-        decision = self._recorder.refusal() or await self._admit(request.call, client)
+        decision: Admitted | Refused | None = self._recorder.refusal()
+        if decision is None:
+            with Leaving(client, set()):
+                decision = await self._admission.admit(request.call)
         if isinstance(decision, Refused):
             await self.deny(request.call, decision, client)
             return None
@@ -126,10 +129,6 @@ class Exchange:
             for breach in settlement.breaches:
                 self._on_breach(breach)
         return Handled(admitted.call, ended, settlement)
-
-    async def _admit(self, call: Call, client: Client) -> Admitted | Refused:
-        with Leaving(client, set()):
-            return await self._admission.admit(call)
 
     async def deny(self, call: Call, refused: Refused, client: Client) -> None:
         """Record a refusal, then answer it. Raises ClientGoneError, LedgerError."""

@@ -79,7 +79,23 @@ async def carry(
     carried = Carried()
     try:
         with Leaving(client, set() if among is None else among):
-            await _pass(upstream, outgoing, client, tee, carried, clock, since)
+            response = carried.response = await upstream.open(outgoing, client.informational)
+            carried.first_byte_us = clock.monotonic_us() - since
+            tee.begin(response.head)
+            client.start(response.head, response.framing)
+            while not response.ended:
+                data = response.read_ready()
+                if not data:
+                    await client.flush()
+                    data = await response.read()
+                tee.feed(data)
+                if response.ended or tee.saw_end:
+                    carried.held = data
+                    break
+                await client.write(data)
+            while not response.ended and (data := response.read_ready()):
+                tee.feed(data)
+                carried.held += data
     except (ClientGoneError, WireError):
         carried.reason = "client-gone"
     except UpstreamError as error:
@@ -88,27 +104,6 @@ async def carry(
         if carried.reason is not None and carried.response is not None:
             carried.response.close()
     return carried
-
-
-async def _pass(
-    upstream: Upstream, outgoing: Outgoing, client: Client, tee: Tee, carried: Carried, clock: Clock, since: int
-) -> None:
-    response = carried.response = await upstream.open(outgoing, client.informational)
-    carried.first_byte_us = clock.monotonic_us() - since
-    tee.begin(response.head)
-    client.start(response.head, response.framing)
-    while not response.ended:
-        if not response.ready:
-            await client.flush()
-        data = await response.read()
-        tee.feed(data)
-        if response.ended or tee.saw_end:
-            carried.held = data
-            break
-        await client.write(data)
-    while not response.ended and (data := response.read_ready()):
-        tee.feed(data)
-        carried.held += data
 
 
 async def finish(carried: Carried, client: Client, family: str, docket: str) -> None:

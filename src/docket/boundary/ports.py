@@ -55,9 +55,6 @@ class Passing(Protocol):
     ended: bool
     trailers: tuple[Header, ...]
 
-    @property
-    def ready(self) -> bool: ...
-
     async def read(self) -> bytes: ...
 
     def read_ready(self) -> bytes: ...

@@ -69,7 +69,7 @@ class Response:
     head: ResponseHead
     framing: Framing
 
-    def __init__(self, link: Link, method: bytes, silence: float, keep: Callable[[], None]) -> None:
+    def __init__(self, link: Link, method: bytes, silence: float, keep: Callable[[Link], None]) -> None:
         self._link = link
         self._method = method
         self._silence = silence
@@ -91,9 +91,21 @@ class Response:
         else:
             self._link.transport.write(out + _framed(whole, body))
         try:
-            await self._read_head(informed)
+            while (answer := await self._link.head(self._silence)).status < 200:
+                if answer.status == 101:
+                    raise UpstreamError("the upstream switched protocols unasked", reason="truncated")
+                await informed(answer)
+            self.framing = response_framing(answer, self._method)
         except WireError as error:
             raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error
+        except UpstreamError as error:
+            raise self._why(error) from error
+        self.head = answer
+        self._left = self.framing.length
+        if self.framing.kind == "chunked":
+            self._chunks = ChunkedDecoder()
+        if self.framing.kind == "none":
+            self._finish()
 
     async def _send(self, out: bytes, body: Sendable) -> None:
         """Send a body piece by piece; whatever breaks off the sending ends the exchange for that reason."""
@@ -107,51 +119,24 @@ class Response:
         except (DocketError, OSError) as error:
             self._link.fail(error)
 
-    async def _read_head(self, informed: Informed) -> None:
-        while True:
-            try:
-                head = await self._link.head(self._silence)
-            except UpstreamError as error:
-                raise self._why(error) from error
-            if head.status >= 200:
-                break
-            if head.status == 101:
-                raise UpstreamError("the upstream switched protocols unasked", reason="truncated")
-            await informed(head)
-        self.head = head
-        self.framing = response_framing(head, self._method)
-        self._left = self.framing.length
-        if self.framing.kind == "chunked":
-            self._chunks = ChunkedDecoder()
-        if self.framing.kind == "none":
-            self._finish()
-
-    @property
-    def ready(self) -> bool:
-        """Whether ``read`` would return without waiting."""
-        return self._link.ready or self.ended
-
     async def read(self) -> bytes:
         """The next bytes of the body; empty only at its end. Raises UpstreamError (``truncated``, ``timeout``)."""
-        while not self.ended:
-            if self._link.ready or await self._more():
-                data = self.read_ready()
-                if data:
-                    return data
-        return b""
+        while not (data := self.read_ready()) and not self.ended:
+            await self._more()
+        return data
 
     def read_ready(self) -> bytes:
         """What can be read without waiting, empty where that is nothing. Raises UpstreamError."""
         if self.ended or not self._link.ready:
             return b""
-        return self._decode(self._link.take(self._left if self.framing.kind == "sized" else HIGH_WATER * 2))
-
-    def _decode(self, data: bytes) -> bytes:
         if self.framing.kind == "sized":
+            data = self._link.take(self._left)
             self._left -= len(data)
             if self._left == 0:
                 self._finish()
-        elif self._chunks is not None:
+            return data
+        data = self._link.take(HIGH_WATER * 2)
+        if self._chunks is not None:
             try:
                 data = self._chunks.feed(data)
             except WireError as error:
@@ -162,14 +147,13 @@ class Response:
                 self._finish()
         return data
 
-    async def _more(self) -> bool:
-        """Wait for bytes; False where the connection ended and with it the body. Raises UpstreamError."""
+    async def _more(self) -> None:
+        """Wait for bytes, or for the end of the connection and with it of the body. Raises UpstreamError."""
         if await self._link.more(self._silence):
-            return True
-        if self.framing.kind == "close" and self._link.error is None:
-            self._finish()
-            return False
-        raise self._why(UpstreamError("the answer ended before its end", reason="truncated"))
+            return
+        if self.framing.kind != "close" or self._link.error is not None:
+            raise self._why(UpstreamError("the answer ended before its end", reason="truncated"))
+        self._finish()
 
     def _why(self, error: UpstreamError) -> Exception:
         """What really ended the connection, where this side knows it."""
@@ -185,12 +169,11 @@ class Response:
         """The body is whole: give the connection back where it is clean."""
         self.ended = True
         sending = self._sender is not None and not self._sender.done()
-        named = self.head.tokens(b"connection")
-        persists = b"close" not in named if self.head.minor else b"keep-alive" in named
         unasked = self._chunks is not None and self._chunks.rest
-        if persists and not sending and not unasked and self.framing.kind != "close" and not self._link.ended:
+        clean = not sending and not unasked and self.framing.kind != "close" and not self._link.ended
+        if clean and self.head.persists:
             self._given_back = True
-            self._keep()
+            self._keep(self._link)
         else:
             self.close()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
 
 from docket.boundary.egress_proxy import ProxyRule
@@ -34,6 +34,36 @@ class Limits:
     silence: float = 300.0
 
 
+class Idle:
+    """Connections to one origin that wait for their next request."""
+
+    def __init__(self) -> None:
+        self._links: deque[tuple[float, Link]] = deque()
+
+    def take(self) -> Link | None:
+        """The one that was used last, if it may carry another request."""
+        now = asyncio.get_running_loop().time()
+        while self._links:
+            since, link = self._links.pop()
+            if now - since < KEEP_SECONDS and link.usable:
+                link.reused = True
+                return link
+            link.close()
+        return None
+
+    def keep(self, link: Link) -> None:
+        """Take in a connection that has carried a whole answer."""
+        links, now = self._links, asyncio.get_running_loop().time()
+        while links and (len(links) >= MAX_IDLE or now - links[0][0] > KEEP_SECONDS or links[0][1].ended):
+            links.popleft()[1].close()
+        links.append((now, link))
+
+    def close(self) -> None:
+        """Close all of them."""
+        while self._links:
+            self._links.pop()[1].close()
+
+
 class Upstreams:
     """Connections to every upstream of a run; ``tasks`` owns whatever still sends while an answer is read."""
 
@@ -44,19 +74,18 @@ class Upstreams:
         self._proxy = proxy
         self._limits = limits
         self._context = context
-        self._idle: dict[Origin, deque[tuple[float, Link]]] = {}
+        self._idle: defaultdict[Origin, Idle] = defaultdict(Idle)
 
     async def open(self, request: Outgoing, informed: Informed) -> Response:
         """Send a request and return once the head of its answer is there; ``informed`` gets every 1xx before it.
 
         Raises UpstreamError, its reason ``connect``, ``timeout``, ``stale`` or ``truncated``.
         """
-        origin = request.origin
-        link = self._reuse(origin) or await self._connect(origin)
-        request = self._proxied(request)
-        response = Response(link, request.head.method, self._limits.silence, lambda: self._keep(origin, link))
+        idle = self._idle[request.origin]
+        link = idle.take() or await self._connect(request.origin)
+        response = Response(link, request.head.method, self._limits.silence, idle.keep)
         try:
-            await response.begin(self._tasks, request, informed)
+            await response.begin(self._tasks, self._proxied(request), informed)
         except BaseException:
             response.close()
             raise
@@ -93,24 +122,6 @@ class Upstreams:
         credential = self._proxy.credential(origin)
         fields: tuple[Header, ...] = () if credential is None else ((b"Proxy-Authorization", credential),)
         return request._replace(target=b"http://" + origin.authority + request.target, added=fields)
-
-    def _reuse(self, origin: Origin) -> Link | None:
-        idle = self._idle.get(origin)
-        now = asyncio.get_running_loop().time()
-        while idle:
-            since, link = idle.pop()
-            if now - since < KEEP_SECONDS and link.usable:
-                link.reused = True
-                return link
-            link.close()
-        return None
-
-    def _keep(self, origin: Origin, link: Link) -> None:
-        idle = self._idle.setdefault(origin, deque())
-        now = asyncio.get_running_loop().time()
-        while idle and (len(idle) >= MAX_IDLE or now - idle[0][0] > KEEP_SECONDS or idle[0][1].ended):
-            idle.popleft()[1].close()
-        idle.append((now, link))
 
     async def _connect(self, origin: Origin) -> Link:
         where = f"{origin.host}:{origin.port}"
@@ -171,5 +182,4 @@ class Upstreams:
     def close(self) -> None:
         """Close every idle connection."""
         for idle in self._idle.values():
-            while idle:
-                idle.pop()[1].close()
+            idle.close()

@@ -59,11 +59,15 @@ UNTIL_CLOSE = Framing("close")
 
 
 class Head:
-    """The fields of a message: ``headers`` as sent, and a way to look one up without walking them again."""
+    """The fields of a message: ``headers`` as sent, and a way to look one up without walking them again.
 
-    __slots__ = ("_named", "headers")
+    ``minor`` is the minor version of HTTP/1.
+    """
 
-    def __init__(self, headers: tuple[Header, ...]) -> None:
+    __slots__ = ("_named", "headers", "minor")
+
+    def __init__(self, minor: int, headers: tuple[Header, ...]) -> None:
+        self.minor = minor
         self.headers = headers
         self._named: dict[bytes, list[bytes]] = {}
         named = self._named
@@ -73,6 +77,12 @@ class Head:
                 named[name].append(value)
             else:
                 named[name] = [value]
+
+    @property
+    def persists(self) -> bool:
+        """Whether the connection may carry another message after this one (RFC 9112 section 9.3)."""
+        named = self.tokens(b"connection")
+        return b"close" not in named if self.minor else b"keep-alive" in named
 
     def values(self, name: bytes) -> list[bytes]:
         """All values of the field ``name`` (lower case), in order."""
@@ -93,25 +103,23 @@ class Head:
 
 
 class RequestHead(Head):
-    """The head of a request; ``target`` is as sent, ``minor`` the minor version of HTTP/1."""
+    """The head of a request; ``target`` is as sent."""
 
-    __slots__ = ("method", "minor", "target")
+    __slots__ = ("method", "target")
 
     def __init__(self, method: bytes, target: bytes, minor: int, headers: tuple[Header, ...]) -> None:
-        super().__init__(headers)
+        super().__init__(minor, headers)
         self.method = method
         self.target = target
-        self.minor = minor
 
 
 class ResponseHead(Head):
     """The head of a response; ``reason`` is the phrase as sent."""
 
-    __slots__ = ("minor", "reason", "status")
+    __slots__ = ("reason", "status")
 
     def __init__(self, minor: int, status: int, reason: bytes, headers: tuple[Header, ...]) -> None:
-        super().__init__(headers)
-        self.minor = minor
+        super().__init__(minor, headers)
         self.status = status
         self.reason = reason
 

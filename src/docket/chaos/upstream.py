@@ -86,10 +86,6 @@ class Canned:
         self.trailers: tuple[Header, ...] = ()
         self._body = body
 
-    @property
-    def ready(self) -> bool:
-        return True
-
     async def read(self) -> bytes:
         return self.read_ready()
 
@@ -118,10 +114,6 @@ class Tampered:
             fields = tuple(field for field in inner.head.headers if field[0].lower() != b"content-length")
             self.head = ResponseHead(inner.head.minor, inner.head.status, inner.head.reason, fields)
             self.framing = CHUNKED
-
-    @property
-    def ready(self) -> bool:
-        return self.ended
 
     async def read(self) -> bytes:
         """The next piece. Raises UpstreamError as the port does, and at the limit of ``limit_data``."""
