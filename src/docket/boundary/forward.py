@@ -6,7 +6,9 @@ Invariant: what may be billed is read whole and decided before a byte of it leav
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable
 from functools import lru_cache
+from typing import NamedTuple
 
 from docket.boundary.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
 from docket.boundary.classes import Treatment, needs_body, treat
@@ -48,6 +50,17 @@ def _recognise(family: str, method: str, path: str) -> Endpoint:
     return registry.recognise(family, method, path)
 
 
+class _Asked(NamedTuple):
+    """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on."""
+
+    route: Route
+    endpoint: Endpoint
+    head: RequestHead
+    target: bytes
+    sent: bytes
+    body: RequestBody
+
+
 class Forwarder:
     """Carries the requests of one run. ``ended`` refuses whatever comes."""
 
@@ -73,75 +86,68 @@ class Forwarder:
         self._key = secrets.token_bytes(32)
         self.ended = False
 
-    async def forward(
+    def forward(
         self, route: Route, head: RequestHead, target: bytes, body: RequestBody, client: HttpClient
-    ) -> None:
-        """Answer one request. Raises ClientGoneError, WireError, LedgerError."""
+    ) -> Awaitable[None]:
+        """Answer one request, once awaited. Raises ClientGoneError, WireError, LedgerError."""
         if self.ended:
-            await self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
-            return
+            return self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
         path = target.partition(b"?")[0].decode("latin-1")
         endpoint = _recognise(route.family, head.method.decode("latin-1"), path)
-        sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
-        if not needs_body(endpoint.kind, head.method):
-            outgoing = Outgoing(origin=route.origin, head=head, target=sent or target, body=PassingBody(body))
-            await self._pass(route, endpoint, outgoing, target, client)
-            return
+        sent = versioned(endpoint, target, route.base_path.encode("latin-1")) or target
+        asked = _Asked(route, endpoint, head, target, sent, body)
+        return self._decide(asked, client) if needs_body(endpoint.kind, head.method) else self._pass(asked, client)
+
+    async def _decide(self, asked: _Asked, client: HttpClient) -> None:
+        """Read the body whole, and carry or refuse what it asks for."""
+        route, settings = asked.route, self._settings
         try:
-            held = await hold(body, self._shelf)
+            held = await hold(asked.body, self._shelf)
         except (TooLargeError, OSError) as error:
             await self._too_large(route, error, client)
             return
+        amended = None
         try:
-            outgoing = Outgoing(origin=route.origin, head=head, target=sent or target, body=held)
-            await self._decide(route, endpoint, outgoing, target, client)
-        finally:
-            held.close()
-
-    async def _decide(
-        self, route: Route, endpoint: Endpoint, outgoing: Outgoing, target: bytes, client: HttpClient
-    ) -> None:
-        held = outgoing.body
-        assert isinstance(held, HeldBody)
-        try:
-            call = self._call(route, endpoint, outgoing, held)
-        except CodingError:
-            await self._turn_away(route, 413, f"the body expands to more than {MAX_DECODED} bytes", client)
-            return
-        treatment = treat(
-            endpoint.kind,
-            outgoing.head.method,
-            names_model=call.model != UNKNOWN_MODEL,
-            usd_cap=self._settings.usd_cap,
-            forward_unmetered=route.forward_unmetered,
-        )
-        if isinstance(treatment, Refused):
-            await self._exchange.deny(call, treatment, client)
-            return
-        private: dict[str, Json] = {**_targets(target, outgoing), "request_sha256": held.sha256}
-        if call.private_model is not None:
-            private["model"] = call.private_model
-        if self._blobs is not None and self._settings.record_requests:
-            private["body"] = await keep(self._blobs, held.content()[: self._settings.max_body_bytes], held.size)
-        tee = self._tee(call, observed=treatment is Treatment.METER)
-        amended = self._asking_for_usage(call, outgoing, held)
-        try:
+            try:
+                call = self._call(asked, held)
+            except CodingError:
+                await self._turn_away(route, 413, f"the body expands to more than {MAX_DECODED} bytes", client)
+                return
+            treatment = treat(
+                asked.endpoint.kind,
+                asked.head.method,
+                names_model=call.model != UNKNOWN_MODEL,
+                usd_cap=settings.usd_cap,
+                forward_unmetered=route.forward_unmetered,
+            )
+            if isinstance(treatment, Refused):
+                await self._exchange.deny(call, treatment, client)
+                return
+            private = _targets(asked)
+            private["request_sha256"] = held.sha256
+            if call.private_model is not None:
+                private["model"] = call.private_model
+            if self._blobs is not None and settings.record_requests:
+                private["body"] = await keep(self._blobs, held.content()[: settings.max_body_bytes], held.size)
+            amended = self._asking_for_usage(call, asked.head, held)
             if amended is not None:
                 private["amended_sha256"] = amended.sha256
             request = Request(
                 call=call,
-                outgoing=outgoing._replace(body=amended or held),
+                outgoing=Outgoing(route.origin, asked.head, asked.sent, amended or held),
                 private=private,
-                amended=amended is not None or outgoing.target != target,
+                amended=amended is not None or asked.sent != asked.target,
             )
-            await self._exchange.handle(request, TrimmingClient(client) if amended is not None else client, tee)
+            tee = self._tee(call, observed=treatment is Treatment.METER)
+            await self._exchange.handle(request, client if amended is None else TrimmingClient(client), tee)
         finally:
+            held.close()
             if amended is not None:
                 amended.close()
 
-    def _asking_for_usage(self, call: Call, outgoing: Outgoing, held: HeldBody) -> HeldBody | None:
+    def _asking_for_usage(self, call: Call, head: RequestHead, held: HeldBody) -> HeldBody | None:
         """The body that also asks for usage, where the policy wants that and the request says nothing about it."""
-        if not self._settings.request_stream_usage or content_codings(outgoing.head):
+        if not self._settings.request_stream_usage or content_codings(head):
             return None
         content = asking_for_usage(call, held.content())
         if content is None:
@@ -162,9 +168,9 @@ class Forwarder:
             return Tee(None, keep=kept)
         return Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers), keep=kept)
 
-    def _call(self, route: Route, endpoint: Endpoint, outgoing: Outgoing, held: HeldBody) -> Call:
+    def _call(self, asked: _Asked, held: HeldBody) -> Call:
         """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
-        head = outgoing.head
+        head, route = asked.head, asked.route
         content = held.content()
         codings = content_codings(head)
         if codings:
@@ -174,9 +180,9 @@ class Forwarder:
                 if error.reason == "bomb":
                     raise
                 content = b""
-        path = outgoing.target.partition(b"?")[0].decode("latin-1")
+        path = asked.sent.partition(b"?")[0].decode("latin-1")
         call = registry.call_of(
-            upstream=route.name, provider=route.provider, endpoint=endpoint, body=content, path=path
+            upstream=route.name, provider=route.provider, endpoint=asked.endpoint, body=content, path=path
         )
         retries = head.first(b"x-stainless-retry-count") or b""
         return call._replace(
@@ -189,18 +195,18 @@ class Forwarder:
         sent = [(name, value) for name in CREDENTIAL_HEADERS for value in head.values(name)]
         return fingerprint(sent, self._key)
 
-    async def _pass(
-        self, route: Route, endpoint: Endpoint, outgoing: Outgoing, target: bytes, client: HttpClient
-    ) -> None:
+    async def _pass(self, asked: _Asked, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible."""
+        route, endpoint = asked.route, asked.endpoint
+        outgoing = Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body))
         carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
-        private = _targets(target, outgoing)
+        private = _targets(asked)
         if carried.detail:
             private["detail"] = carried.detail
         await self._recorder.submit(
             Forwarded(
                 upstream=route.name,
-                method=outgoing.head.method.decode("latin-1"),
+                method=asked.head.method.decode("latin-1"),
                 endpoint=endpoint.name,
                 endpoint_class=endpoint.kind.value,
                 status=carried.head.status if carried.head is not None else None,
@@ -222,9 +228,9 @@ class Forwarder:
         )
 
 
-def _targets(target: bytes, outgoing: Outgoing) -> dict[str, Json]:
+def _targets(asked: _Asked) -> dict[str, Json]:
     """The target as the agent sent it, and as it went on where that is another."""
-    targets: dict[str, Json] = {"target": recordable(target)}
-    if outgoing.target != target:
-        targets["amended_target"] = recordable(outgoing.target)
+    targets: dict[str, Json] = {"target": recordable(asked.target)}
+    if asked.sent != asked.target:
+        targets["amended_target"] = recordable(asked.sent)
     return targets

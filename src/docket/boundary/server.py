@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from docket.boundary.agent_events import Pace, read_event
@@ -252,20 +252,20 @@ class Boundary:
 
     # ── routes ──
 
-    async def _route(self, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
+    def _route(self, head: RequestHead, body: RequestBody, client: HttpClient) -> Awaitable[None]:
         found = address(head.target, self.token.encode())
         if found is None:
-            await self._without_token(head, client)
-        elif found.name == OWN:
-            await self._own(head, found, body, client)
-        elif found.name not in self._routes:
+            return self._without_token(head, client)
+        if found.name == OWN:
+            return self._own(head, found, body, client)
+        route = self._routes.get(found.name)
+        if route is None:
             known = ", ".join(sorted(self._routes)) or "none"
             message = f"no upstream {found.name!r} (known: {known})"
-            await client.refuse(self._denials.bad(404, "unknown_upstream", message))
-        elif b"websocket" in head.tokens(b"upgrade"):
-            await self._upgrade(found, head, body, client)
-        else:
-            await self._forwarder.forward(self._routes[found.name], head, found.rest, body, client)
+            return client.refuse(self._denials.bad(404, "unknown_upstream", message))
+        if b"websocket" in head.tokens(b"upgrade"):
+            return self._upgrade(found, head, body, client)
+        return self._forwarder.forward(route, head, found.rest, body, client)
 
     async def _upgrade(self, found: Address, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
         """Relay the Responses API; else 426, which makes a real agent turn to HTTP at once (404 costs it seconds)."""
