@@ -25,6 +25,10 @@ Call = tuple[float, float]
 """Begin in seconds of the run, and time in milliseconds."""
 
 
+POLICY = '[resilience]\nmax_ledger_bytes = "4 GiB"\n'
+"""An hour at 60 calls a second writes more than a ledger's usual ceiling."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """The supervisor at one moment."""
@@ -51,7 +55,7 @@ def traffic(
     flags = ["--health-listen", f"127.0.0.1:{port}"]
     provider = lab.provider()
     argv += ["--direct", f"{provider.url}/v1/chat/completions"]
-    run = lab.run(provider, faults=faults, seed=1, argv=argv, flags=flags, cwd=Path.cwd())
+    run = lab.run(provider, policy=POLICY, faults=faults, seed=1, argv=argv, flags=flags, cwd=Path.cwd())
     run.until_event("model.response")
     samples: list[Sample] = []
     began_us = run.clock.monotonic_us()
@@ -63,6 +67,8 @@ def traffic(
             break
         threading.Event().wait(every)
     run.wait()
+    if not out.exists():
+        sys.exit(f"the traffic broke off: docket ended with {run.status}: {run.said()[-300:]}")
     seen = json.loads(out.read_text())
     return run, samples, [tuple(call) for call in seen["calls"]], [tuple(call) for call in seen["beside"]]
 
