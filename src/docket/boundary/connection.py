@@ -38,7 +38,7 @@ class Connection(Receiver):
     def __init__(self, opened: Callable[[Connection], None]) -> None:
         super().__init__()
         self._opened = opened
-        self._writing: set[asyncio.Future[None]] = set()
+        self._writing: set[asyncio.Future[bool]] = set()
         self._paused_writing = False
         self._scanned = 0
         self._listener: Callable[[], None] | None = None
@@ -64,7 +64,7 @@ class Connection(Receiver):
         if self.gone:
             return
         self.gone = True
-        wake(self._reading)
+        wake(self._reading, False)
         self._make_room()
         if self._listener is not None:
             self._listener()
@@ -92,14 +92,7 @@ class Connection(Receiver):
 
     async def more(self) -> None:
         """Wait until bytes have arrived. Raises ClientGoneError when none will."""
-        size = len(self._buffer)
-        if not self.gone:
-            self._reading = self._loop.create_future()
-            try:
-                await self._reading
-            finally:
-                self._reading = None
-        if len(self._buffer) == size:
+        if self.gone or not await self._coming():
             raise ClientGoneError("the agent closed its connection")
 
     async def head(self) -> RequestHead:

@@ -19,7 +19,7 @@ class Link(Receiver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._writing: asyncio.Future[None] | None = None
+        self._writing: asyncio.Future[bool] | None = None
         self._paused_writing = False
         self.ended = False
         self.error: Exception | None = None
@@ -51,7 +51,7 @@ class Link(Receiver):
         self.ended = True
         self.error = self.error or error
         self._unwatch()
-        wake(self._reading)
+        wake(self._reading, False)
         wake(self._writing)
 
     def fail(self, error: Exception) -> None:
@@ -69,19 +69,16 @@ class Link(Receiver):
         """Whether bytes can be taken without waiting."""
         return bool(self._buffer)
 
-    async def more(self, silence: float) -> bool:
-        """Wait for bytes beyond those received; False when none will come. Fails after ``silence`` seconds without."""
-        size = len(self._buffer)
-        if not self.ended:
-            self._reading = self._loop.create_future()
-            self._silence, self._since = silence, self._loop.time()
-            if self._watch is None:
-                self._watch = self._loop.call_later(silence, self._look)
-            try:
-                await self._reading
-            finally:
-                self._reading = None
-        return len(self._buffer) > size
+    def more(self, silence: float) -> asyncio.Future[bool]:
+        """To wait for bytes beyond those received: False when none come. Fails after ``silence`` seconds without."""
+        coming = self._coming()
+        if self.ended:
+            coming.set_result(False)
+            return coming
+        self._silence, self._since = silence, self._loop.time()
+        if self._watch is None:
+            self._watch = self._loop.call_later(silence, self._look)
+        return coming
 
     def heard(self) -> None:
         """Count silence from now: the upstream takes what is sent to it."""
@@ -90,7 +87,7 @@ class Link(Receiver):
     def _look(self) -> None:
         """One timer for as long as the connection lives, set again rather than moved with every byte."""
         self._watch = None
-        if self.ended or self._reading is None:
+        if self.ended or self._reading is None or self._reading.done():
             return
         rest = self._since + self._silence - self._loop.time()
         if rest <= 0:

@@ -18,7 +18,7 @@ class Receiver(asyncio.Protocol):
 
     def __init__(self) -> None:
         self._buffer = b""
-        self._reading: asyncio.Future[None] | None = None
+        self._reading: asyncio.Future[bool] | None = None
         self._paused_reading = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -33,6 +33,11 @@ class Receiver(asyncio.Protocol):
             self.transport.pause_reading()
         wake(self._reading)
 
+    def _coming(self) -> asyncio.Future[bool]:
+        """To wait for bytes beyond those received: whether there are any."""
+        self._reading = self._loop.create_future()
+        return self._reading
+
     def take(self, limit: int) -> bytes:
         """At most ``limit`` of the received bytes."""
         data, self._buffer = self._buffer[:limit], self._buffer[limit:]
@@ -42,7 +47,7 @@ class Receiver(asyncio.Protocol):
         return data
 
 
-def wake(waiter: asyncio.Future[None] | None) -> None:
+def wake(waiter: asyncio.Future[bool] | None, result: bool = True) -> None:
     """Let ``waiter`` go on, if there is one that still waits."""
     if waiter is not None and not waiter.done():
-        waiter.set_result(None)
+        waiter.set_result(result)

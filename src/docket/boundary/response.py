@@ -122,7 +122,8 @@ class Response:
     async def read(self) -> bytes:
         """The next bytes of the body; empty only at its end. Raises UpstreamError (``truncated``, ``timeout``)."""
         while not (data := self.read_ready()) and not self.ended:
-            await self._more()
+            if not await self._link.more(self._silence):
+                self._no_more()
         return data
 
     def read_ready(self) -> bytes:
@@ -147,10 +148,8 @@ class Response:
                 self._finish()
         return data
 
-    async def _more(self) -> None:
-        """Wait for bytes, or for the end of the connection and with it of the body. Raises UpstreamError."""
-        if await self._link.more(self._silence):
-            return
+    def _no_more(self) -> None:
+        """End with the connection, where that ends the body. Raises UpstreamError."""
         if self.framing.kind != "close" or self._link.error is not None:
             raise self._why(UpstreamError("the answer ended before its end", reason="truncated"))
         self._finish()
