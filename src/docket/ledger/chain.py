@@ -12,9 +12,9 @@ from typing import NamedTuple
 from docket.errors import FormatError
 from docket.ledger.codec import Draft
 from docket.primitives.canonical import JsonObject, decode_object, encode, encode_checked
-from docket.primitives.digest import leaf_hash, sha256_hex
+from docket.primitives.digest import commitment_hex, leaf_hash, sha256_hex
 from docket.primitives.merkle import Frontier, Mark, ProofBuilder
-from docket.primitives.sealed import SALT_BYTES, Entropy, commitment_of_bytes, seal
+from docket.primitives.sealed import SALT_BYTES, Entropy, seal
 
 GENESIS = sha256_hex(b"docket-ledger/1")
 """``prev`` of the first event."""
@@ -233,7 +233,7 @@ def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, b
         start += 2 * SALT_BYTES
         private[name] = {"salt": salt, "value": draft.private[name]}
         encoded = salt.encode()
-        sealed.append(b'%b:"%b"' % (spelled, commitment_of_bytes(spelled, encoded, value)))
+        sealed.append(b'%b:"%b"' % (spelled, commitment_hex(b'[%b,"%b",%b]' % (spelled, encoded, value)).encode()))
         disclosed.append(b'%b:{"salt":"%b","value":%b}' % (spelled, encoded, value))
         if len(value) < _WITHHELD - _DISCLOSED:
             longer += _WITHHELD - _DISCLOSED - len(value)

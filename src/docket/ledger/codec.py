@@ -45,7 +45,7 @@ class Draft(NamedTuple):
     data_bytes: bytes
     sealed_data: bytes
     """As ``data_bytes``, with every private member inside replaced by its commitment."""
-    private_bytes: tuple[tuple[str, bytes, bytes], ...]
+    private_bytes: list[tuple[str, bytes, bytes]]
     """Name, its JSON spelling and the canonical value of every private member, in canonical order."""
     closing: bytes
     """``,"type":...}``"""
@@ -56,20 +56,9 @@ def draft(event: Event) -> Draft:
     data = to_data(event)
     kind = event.name if type(event) is Other else event.type
     data_bytes = encode(data, DATA_DEPTH)
-    private = event.private
-    return Draft(
-        kind,
-        event.by,
-        data,
-        private,
-        _opening(event.by),
-        data_bytes,
-        encode(seal(data), DATA_DEPTH) if _PRIVATE_MEMBER in data_bytes else data_bytes,
-        tuple((name, _spelled(name), encode(private[name], VALUE_DEPTH)) for name in sorted(private))
-        if private
-        else (),
-        _closing(kind),
-    )
+    sealed = encode(seal(data), DATA_DEPTH) if _PRIVATE_MEMBER in data_bytes else data_bytes
+    private = [(name, _spelled(name), encode(event.private[name], VALUE_DEPTH)) for name in sorted(event.private)]
+    return Draft(kind, event.by, data, event.private, _opening(event.by), data_bytes, sealed, private, _closing(kind))
 
 
 def to_data(event: Event) -> JsonObject:
@@ -77,7 +66,7 @@ def to_data(event: Event) -> JsonObject:
     if type(event) is Other:
         return dict(event.data)
     data: JsonObject = {}
-    for name, to_json, _, _ in _fields(type(event)):
+    for name, to_json, _, _ in _FIELDS[type(event)]:
         value = getattr(event, name)
         if value is not None:
             data[name] = value if to_json is None else to_json(value)
@@ -112,24 +101,25 @@ class _Field(NamedTuple):
     required: bool
 
 
-_FIELDS: dict[type[Any], tuple[_Field, ...]] = {}
-
-
 @cache
 def _types() -> dict[str, type[Any]]:
     return {fact.type: fact for fact in get_args(events.Event) if fact is not Other}
 
 
-def _fields(cls: type[Any]) -> tuple[_Field, ...]:
-    known = _FIELDS.get(cls)
-    if known is None:
+class _Fields(dict[type[Any], tuple[_Field, ...]]):
+    """By class, the fields that are members; each class is looked at once."""
+
+    def __missing__(self, cls: type[Any]) -> tuple[_Field, ...]:
         hints = get_type_hints(cls, localns=_ALIASES)
-        known = _FIELDS[cls] = tuple(
+        self[cls] = tuple(
             _field(field.name, hints[field.name], _is_required(field))
             for field in dataclasses.fields(cls)
             if not (issubclass(cls, Fact) and field.name in _COMMON)
         )
-    return known
+        return self[cls]
+
+
+_FIELDS = _Fields()
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:
@@ -175,7 +165,7 @@ def _record_from_json(cls: type[Any], value: Json) -> Any:
 def _read_members(cls: type[Any], document: JsonObject, *, where: str) -> tuple[dict[str, Any], JsonObject]:
     members: dict[str, Any] = {}
     unknown = dict(document)
-    for name, to_json, read, required in _fields(cls):
+    for name, to_json, read, required in _FIELDS[cls]:
         if name not in document:
             if required:
                 raise FormatError(f"no member {name!r}", where=where)

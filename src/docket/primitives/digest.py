@@ -31,6 +31,6 @@ def node_hash(left: bytes, right: bytes) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
-def commitment_hash(data: bytes) -> bytes:
-    """Hash of canonical ``[name, salt, value]``: what stands for a private member when it is withheld."""
-    return hashlib.sha256(b"\x02" + data).digest()
+def commitment_hex(data: bytes) -> str:
+    """Hash of canonical ``[name, salt, value]`` in hex: what stands for a private member when it is withheld."""
+    return hashlib.sha256(b"\x02" + data).hexdigest()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NewType
 
 Instant = NewType("Instant", int)
@@ -14,7 +15,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 
 def timestamp(unix_us: int) -> str:
     """RFC 3339 in UTC with microseconds, for example ``2026-11-30T12:00:00.000000Z``."""
-    return (_EPOCH + timedelta(microseconds=unix_us)).isoformat(timespec="microseconds") + "Z"
+    second, us = divmod(unix_us, 1_000_000)
+    return f"{_second(second)}.{us:06d}Z"
+
+
+@lru_cache(maxsize=1)
+def _second(unix: int) -> str:
+    """Many batches are written within one second."""
+    return (_EPOCH + timedelta(seconds=unix)).isoformat()
 
 
 def whole_seconds(wait_us: int) -> int:

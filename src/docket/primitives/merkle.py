@@ -28,17 +28,18 @@ class Frontier:
 
     def append(self, leaf: bytes) -> None:
         """Add the 32-byte hash ``leaf`` of the next leaf."""
+        stack, size = self._stack, self.size
         count, right = 1, leaf
-        self.size += 1
-        while self._stack and self._stack[-1][0] == count:
-            _, left = self._stack.pop()
-            start = self.size - 2 * count
+        while size & count:  # the subtree before it is as large
+            _, left = stack.pop()
+            start = size + 1 - 2 * count
             if start <= self._last_watched:  # most merges lie behind every watched leaf
                 for proof in self._proofs:
                     proof._merge(start, count, left, right)
             right = node_hash(left, right)
             count *= 2
-        self._stack.append((count, right))
+        stack.append((count, right))
+        self.size = size + 1
 
     def root(self) -> bytes:
         """Root over all leaves so far."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from docket.errors import FormatError
 from docket.primitives.canonical import Json, JsonObject, encode
-from docket.primitives.digest import commitment_hash
+from docket.primitives.digest import commitment_hex
 
 SALT_BYTES = 16
 """Random bytes of a salt; a guess at a withheld value cannot be confirmed without it."""
@@ -24,12 +24,7 @@ Entropy = Callable[[int], bytes]
 
 def commitment(name: str, salt: str, value: Json) -> str:
     """64 hex characters that stand for the private member ``name``."""
-    return commitment_hash(encode([name, salt, value])).hex()
-
-
-def commitment_of_bytes(name: bytes, salt: bytes, value: bytes) -> bytes:
-    """As ``commitment``, from the canonical bytes of the name (with its quotes) and of the value."""
-    return commitment_hash(b'[%b,"%b",%b]' % (name, salt, value)).hex().encode()
+    return commitment_hex(encode([name, salt, value]))
 
 
 def disclose(members: Mapping[str, Json], entropy: Entropy) -> JsonObject:
