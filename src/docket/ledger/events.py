@@ -7,11 +7,12 @@ members that may be withheld. Nothing here knows about sequence numbers, times o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal, NewType, TypeAlias, TypeVar, dataclass_transform
+from dataclasses import field
+from typing import ClassVar, Literal, NewType, TypeAlias
 
 from docket.ledger.usage import Usage
 from docket.primitives.canonical import Json, JsonObject
+from docket.primitives.frozen import frozen
 from docket.primitives.money import Usd
 
 CallNumber = NewType("CallNumber", int)
@@ -20,16 +21,9 @@ By = Literal["boundary", "supervisor", "agent", "doctor"]
 """Who asserts an event."""
 Outcome = Literal["completed", "failed", "breached", "interrupted", "lost"]
 Private: TypeAlias = "Mapping[str, Json]"
-T = TypeVar("T")
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-def _frozen(cls: type[T]) -> type[T]:
-    """A dataclass that the type checker holds frozen: one that is so at run time takes three times as long to make."""
-    return dataclass(slots=True, kw_only=True)(cls)
-
-
-@_frozen
+@frozen
 class Fact:
     """What every event has."""
 
@@ -40,7 +34,7 @@ class Fact:
     """Members of ``data`` that a newer version wrote; they go back as they stood."""
 
 
-@_frozen
+@frozen
 class Continues:
     """Where a later session takes up the ledger: the size before it, the root at that size, the hash before it."""
 
@@ -52,7 +46,7 @@ class Continues:
         return {"size": self.size, "root": self.root, "head": self.head}
 
 
-@_frozen
+@frozen
 class SessionStart(Fact):
     """A supervisor took the ledger. Private: argv, cwd, host, label, environment names, adaptations."""
 
@@ -68,7 +62,7 @@ class SessionStart(Fact):
     continues: Continues | None = None
 
 
-@_frozen
+@frozen
 class SessionEnd(Fact):
     """The last event of a session; its members are byte-equal to the receipt's."""
 
@@ -80,7 +74,7 @@ class SessionEnd(Fact):
     ops: JsonObject
 
 
-@_frozen
+@frozen
 class PolicyApplied(Fact):
     """The effective policy. Private: source paths, overriding flags."""
 
@@ -88,7 +82,7 @@ class PolicyApplied(Fact):
     policy: str
 
 
-@_frozen
+@frozen
 class PolicyViolation(Fact):
     """Something happened that the policy or the format forbids and docket could not prevent."""
 
@@ -97,7 +91,7 @@ class PolicyViolation(Fact):
     reason: str | None = None
 
 
-@_frozen
+@frozen
 class CapWarning(Fact):
     """Booked use of a cap passed ``warn_at``. Amounts are decimal strings (USD) or integers in decimal spelling."""
 
@@ -107,7 +101,7 @@ class CapWarning(Fact):
     observed: str
 
 
-@_frozen
+@frozen
 class CapExceeded(Fact):
     """Booked use reached a cap."""
 
@@ -117,7 +111,7 @@ class CapExceeded(Fact):
     observed: str
 
 
-@_frozen
+@frozen
 class Hold:
     """What a reservation keeps; ``usd`` is absent where the model has no price."""
 
@@ -128,7 +122,7 @@ class Hold:
         return {"tokens": self.tokens} if self.usd is None else {"tokens": self.tokens, "usd": str(self.usd)}
 
 
-@_frozen
+@frozen
 class ModelRequest(Fact):
     """A call was admitted and is about to be sent upstream. Private: target, request_sha256, body."""
 
@@ -150,7 +144,7 @@ class ModelRequest(Fact):
     of: CallNumber | None = None
 
 
-@_frozen
+@frozen
 class _ModelEnd(Fact):
     by: By = "boundary"
     call: CallNumber
@@ -167,7 +161,7 @@ class _ModelEnd(Fact):
     usage: Usage | None = None
 
 
-@_frozen
+@frozen
 class ModelResponse(_ModelEnd):
     """The provider answered: ``complete``, ``incomplete`` (its limit), ``unterminated`` (content, no terminator).
 
@@ -177,7 +171,7 @@ class ModelResponse(_ModelEnd):
     type: ClassVar[str] = "model.response"
 
 
-@_frozen
+@frozen
 class ModelError(_ModelEnd):
     """The call ended badly: connect, timeout, status, truncated, error-event, client-gone, stale, lost.
 
@@ -187,7 +181,7 @@ class ModelError(_ModelEnd):
     type: ClassVar[str] = "model.error"
 
 
-@_frozen
+@frozen
 class ModelDenied(Fact):
     """``count`` calls were refused and never forwarded; a refused call gets no number."""
 
@@ -203,7 +197,7 @@ class ModelDenied(Fact):
     model: str | None = None
 
 
-@_frozen
+@frozen
 class ModelCacheHit(Fact):
     """A call was answered from a whole earlier answer of this run, ``origin``."""
 
@@ -214,7 +208,7 @@ class ModelCacheHit(Fact):
     saved_usd: Usd | None = None
 
 
-@_frozen
+@frozen
 class ToolCall(Fact):
     """The agent says that it called a tool. Private: whatever it said."""
 
@@ -222,7 +216,7 @@ class ToolCall(Fact):
     by: By = "agent"
 
 
-@_frozen
+@frozen
 class ToolResult(Fact):
     """The agent says what a tool returned. Private: whatever it said."""
 
@@ -230,14 +224,14 @@ class ToolResult(Fact):
     by: By = "agent"
 
 
-@_frozen
+@frozen
 class Note(Fact):
     """A remark. Private: text."""
 
     type: ClassVar[str] = "note"
 
 
-@_frozen
+@frozen
 class FsSnapshot(Fact):
     """The watched tree was read: ``when`` is before or after.
 
@@ -260,7 +254,7 @@ class FsSnapshot(Fact):
     intact: bool | None = None
 
 
-@_frozen
+@frozen
 class FsChange(Fact):
     """One path changed: ``change`` is added, modified, removed, renamed, type or mode.
 
@@ -271,7 +265,7 @@ class FsChange(Fact):
     change: str
 
 
-@_frozen
+@frozen
 class ProcSpawn(Fact):
     """The agent was started. Private: argv."""
 
@@ -279,7 +273,7 @@ class ProcSpawn(Fact):
     pid: int
 
 
-@_frozen
+@frozen
 class ProcExit(Fact):
     """The agent itself ended: exactly one of ``code`` and ``signal``."""
 
@@ -289,7 +283,7 @@ class ProcExit(Fact):
     core_dumped: bool | None = None
 
 
-@_frozen
+@frozen
 class ProcOrphan(Fact):
     """A descendant outlived the agent. ``ended`` says how: exited, terminated, killed, survived. Private: command."""
 
@@ -298,7 +292,7 @@ class ProcOrphan(Fact):
     ended: str
 
 
-@_frozen
+@frozen
 class Forwarded(Fact):
     """A request that is no model call was forwarded. ``endpoint_class`` is free, unmetered or unknown.
 
@@ -315,7 +309,7 @@ class Forwarded(Fact):
     reason: str | None = None
 
 
-@_frozen
+@frozen
 class Unauthorized(Fact):
     """``count`` requests came without the run's token."""
 
@@ -324,7 +318,7 @@ class Unauthorized(Fact):
     count: int
 
 
-@_frozen
+@frozen
 class BreakerOpen(Fact):
     type: ClassVar[str] = "x-docket.breaker-open"
     by: By = "boundary"
@@ -334,14 +328,14 @@ class BreakerOpen(Fact):
     cooldown_us: int
 
 
-@_frozen
+@frozen
 class BreakerHalfOpen(Fact):
     type: ClassVar[str] = "x-docket.breaker-half-open"
     by: By = "boundary"
     upstream: str
 
 
-@_frozen
+@frozen
 class BreakerClosed(Fact):
     type: ClassVar[str] = "x-docket.breaker-closed"
     by: By = "boundary"
@@ -349,7 +343,7 @@ class BreakerClosed(Fact):
     reason: str
 
 
-@_frozen
+@frozen
 class RateLimited(Fact):
     """State of the limiter when it refused; the refusal itself is counted by ``model.denied``."""
 
@@ -360,7 +354,7 @@ class RateLimited(Fact):
     state: JsonObject
 
 
-@_frozen
+@frozen
 class FaultInjected(Fact):
     """A drill injected a fault on purpose."""
 
@@ -371,7 +365,7 @@ class FaultInjected(Fact):
     detail: JsonObject | None = None
 
 
-@_frozen
+@frozen
 class LedgerGap(Fact):
     """Events that could not be written while the disk refused: ``lost`` is ``{count, types, tokens, cost_usd}``."""
 
@@ -379,7 +373,7 @@ class LedgerGap(Fact):
     lost: JsonObject
 
 
-@_frozen
+@frozen
 class LedgerRecovered(Fact):
     """A torn tail was moved to a sidecar before this event was appended."""
 
@@ -390,7 +384,7 @@ class LedgerRecovered(Fact):
     sha256: str
 
 
-@_frozen
+@frozen
 class ClockStep(Fact):
     """The wall clock moved against the monotonic one."""
 
@@ -398,7 +392,7 @@ class ClockStep(Fact):
     step_us: int
 
 
-@_frozen
+@frozen
 class RollbackApplied(Fact):
     """The tree was put back after a breach: paths by what became of them. Private: paths, record."""
 
@@ -410,7 +404,7 @@ class RollbackApplied(Fact):
     failed: int
 
 
-@_frozen
+@frozen
 class RollbackRefused(Fact):
     """The tree was not touched: ``reason`` is no-snapshot, survivors, record-changed or error. Private: detail."""
 
@@ -418,7 +412,7 @@ class RollbackRefused(Fact):
     reason: str
 
 
-@_frozen
+@frozen
 class Other(Fact):
     """An event of a type that this version does not know: kept as it stands."""
 

@@ -6,10 +6,10 @@ absent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from docket.primitives.canonical import JsonObject
+from docket.primitives.frozen import frozen
 from docket.primitives.money import Usd
 
 Source = Literal["reported", "partial", "none"]
@@ -24,7 +24,7 @@ class Counts(NamedTuple):
     inconsistent: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Item:
     """A quantity of one kind and its unit price in USD per ``per`` units; both or neither of the price members."""
 
@@ -40,7 +40,7 @@ class Item:
         return document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Estimate:
     """docket's own guess where the provider's figure is missing; moves caps, never enters a cost."""
 
@@ -55,7 +55,7 @@ class Estimate:
         return document
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen
 class Usage:
     """A priced bill; ``cost_usd`` is present exactly when the source is not ``none`` and every item has a price."""
 
