@@ -13,14 +13,13 @@ from collections.abc import Callable
 
 from bench.subject import PRICES
 from docket.boundary.body import HeldBody, Shelf
-from docket.boundary.credentials import CREDENTIAL_HEADERS, fingerprint
+from docket.boundary.credentials import fingerprint
 from docket.boundary.headers import crossing
 from docket.boundary.routes import address
 from docket.boundary.tee import Tee
 from docket.boundary.wire import (
     Framing,
     RequestHead,
-    ResponseHead,
     encode_request,
     parse_request,
     parse_response,
@@ -73,6 +72,7 @@ def cost_us(step: Callable[[], object]) -> float:
 def steps() -> dict[str, Callable[[], object]]:
     """By name, each step of a call."""
     head, answer = parse_request(REQUEST), parse_response(RESPONSE)
+    lines = [line for _, line in head.lines]
     fields = crossing(head, Framing("sized", len(BODY)), host=b"api.test")
     shelf, key = Shelf(), os.urandom(32)
     endpoint = registry.recognise("openai", "POST", PATH)
@@ -81,7 +81,7 @@ def steps() -> dict[str, Callable[[], object]]:
     chain, ended = Chain(), Ended(reason="complete", status=200)
 
     def look() -> object:
-        fresh = RequestHead(head.method, head.target, 1, head.headers)
+        fresh = RequestHead(head.method, head.target, 1, lines)
         return request_framing(fresh), fresh.values(b"host"), fresh.tokens(b"connection"), fresh.tokens(b"expect")
 
     def held() -> object:
@@ -93,7 +93,7 @@ def steps() -> dict[str, Callable[[], object]]:
 
     def observe() -> Observation | None:
         tee = Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers))
-        tee.begin(ResponseHead(1, 200, b"OK", answer.headers))
+        tee.begin(answer)
         tee.feed(ANSWER)
         return tee.finish(clean=True)
 
@@ -122,9 +122,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "read what the body asks for": lambda: registry.call_of(
             upstream="up", provider="openai", endpoint=endpoint, body=BODY, path=PATH
         )._replace(retry_count=0),
-        "fingerprint the credential": lambda: fingerprint(
-            [(name, value) for name in CREDENTIAL_HEADERS for value in head.values(name)], key
-        ),
+        "fingerprint the credential": lambda: fingerprint(head, key),
         "admit and settle": decide,
         "choose and encode the request's fields": lambda: (
             crossing(head, Framing("sized", 700), host=b"x"),

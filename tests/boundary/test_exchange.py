@@ -42,7 +42,7 @@ class Scene:
         self.lines: list[str] = []
         self.admission = OpenAdmission(lambda _call: refuse)
         self.steps = list(steps)
-        self.head = ResponseHead(1, 200, b"OK", ((b"content-type", b"text/event-stream"),))
+        self.head = ResponseHead(1, 200, b"OK", [b"content-type: text/event-stream"])
         self.framing = (
             Framing("sized", sum(len(s) for s in steps if isinstance(s, bytes))) if sized else Framing("chunked")
         )

@@ -142,7 +142,7 @@ class Clean:
 def test_a_body_that_breaks_in_its_coding_is_never_a_clean_one_to_the_observer() -> None:
     observer = Clean()
     tee = Tee(lambda _status, _headers: observer)
-    tee.begin(ResponseHead(1, 200, b"OK", ((b"Content-Encoding", b"gzip"),)))
+    tee.begin(ResponseHead(1, 200, b"OK", [b"Content-Encoding: gzip"]))
     tee.feed(b"no gzip at all")
     seen = tee.finish(clean=True)
     assert seen is not None

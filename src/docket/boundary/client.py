@@ -21,6 +21,7 @@ from docket.boundary.wire import (
     encode_chunk,
     encode_last_chunk,
     encode_response,
+    field_lines,
 )
 
 
@@ -56,13 +57,8 @@ class HttpClient:
         if framing.kind == "chunked" and self._head.minor == 0:
             framing = UNTIL_CLOSE
         self._framing, self.started = framing, True
-        fields = crossing(head, framing)
         self.keep = self.keep and framing.kind != "close" and self._body.done
-        if not self.keep:
-            fields.append((b"Connection", b"close"))
-        elif self._head.minor == 0:
-            fields.append((b"Connection", b"keep-alive"))
-        self._unsent = encode_response(head.status, head.reason, fields)
+        self._unsent = encode_response(head.status, head.reason, crossing(head, framing) + self._persistence())
 
     async def flush(self) -> None:
         """Send the head if it has not left. Raises ClientGoneError."""
@@ -94,12 +90,14 @@ class HttpClient:
         headers = (*answer.headers, (b"Content-Length", b"%d" % len(answer.body)))
         self.started = True
         self.keep = self.keep and self._body.done and not answer.close
-        fields = list(headers)
+        lines = field_lines(headers) + self._persistence()
+        await self._connection.write(encode_response(answer.status, answer.reason, lines) + body)
+
+    def _persistence(self) -> list[bytes]:
+        """What must be said of the connection (RFC 9112 section 9.3)."""
         if not self.keep:
-            fields.append((b"Connection", b"close"))
-        elif self._head.minor == 0:
-            fields.append((b"Connection", b"keep-alive"))
-        await self._connection.write(encode_response(answer.status, answer.reason, fields) + body)
+            return [b"Connection: close"]
+        return [] if self._head.minor else [b"Connection: keep-alive"]
 
     def cut(self) -> None:
         """End without a clean end: the agent must see that the answer is not whole."""

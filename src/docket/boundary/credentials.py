@@ -6,19 +6,20 @@ A keyed hash (BLAKE2b, RFC 7693) under a key that lives as long as the run, in m
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 
-CREDENTIAL_HEADERS = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
+from docket.boundary.wire import Head
+
+CREDENTIAL_HEADERS = (b"api-key", b"authorization", b"x-api-key", b"x-goog-api-key")
 """Where OpenAI, Anthropic, Azure and Google clients put their key."""
 FINGERPRINT_BYTES = 16
 
 
-def fingerprint(headers: Iterable[tuple[bytes, bytes]], key: bytes) -> str | None:
-    """32 hex characters that stand for the credential in ``headers`` under ``key``; None where there is none.
+def fingerprint(head: Head, key: bytes) -> str | None:
+    """32 hex characters that stand for the credential in ``head`` under ``key``; None where there is none.
 
     ``key`` is at most 64 random bytes of the run.
     """
-    found = sorted((name.lower(), value) for name, value in headers if name.lower() in CREDENTIAL_HEADERS)
+    found = [(name, value) for name in CREDENTIAL_HEADERS for value in sorted(head.values(name))]
     if not found:
         return None
     digest = hashlib.blake2b(key=key, digest_size=FINGERPRINT_BYTES)

@@ -15,7 +15,7 @@ from docket.boundary.classes import Treatment, needs_body, treat
 from docket.boundary.client import HttpClient
 from docket.boundary.coding import CodingError, content_codings, decode_whole
 from docket.boundary.connection import RequestBody
-from docket.boundary.credentials import CREDENTIAL_HEADERS, fingerprint
+from docket.boundary.credentials import fingerprint
 from docket.boundary.denials import Denials
 from docket.boundary.exchange import Carrier, Request
 from docket.boundary.keeping import keep
@@ -187,13 +187,9 @@ class Forwarder:
         retries = head.first(b"x-stainless-retry-count") or b""
         return call._replace(
             body_bytes=held.size,
-            credential=self._fingerprint(head),
+            credential=fingerprint(head, self._key),
             retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
         )
-
-    def _fingerprint(self, head: RequestHead) -> str | None:
-        sent = [(name, value) for name in CREDENTIAL_HEADERS for value in head.values(name)]
-        return fingerprint(sent, self._key)
 
     async def _pass(self, asked: _Asked, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible."""

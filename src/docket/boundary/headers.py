@@ -6,18 +6,19 @@ nothing is added that the sender did not send, except a ``Host`` that HTTP/1.1 d
 
 from __future__ import annotations
 
-from docket.boundary.wire import Framing, Head, Header
+from docket.boundary.wire import Framing, Head
 
 HOP_BY_HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"upgrade"))
 """Fields of one hop, with everything that begins with ``Proxy-`` and everything that Connection names."""
 FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 """Fields that place the end of a message: each hop sends exactly one of them."""
 _LOOKED_AT = HOP_BY_HOP | FRAMING | {b"host"}
+_PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else ord("?") for byte in range(256))
 _FIELD_OF = {"sized": b"content-length", "chunked": b"transfer-encoding"}
 
 
-def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list[Header]:
-    """The fields to send on, with a body that ends as ``framing`` says.
+def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list[bytes]:
+    """The field lines to send on, with a body that ends as ``framing`` says.
 
     ``host`` replaces the value of Host (added in front where there is none); None leaves Host alone (a response). The
     framing field keeps its place and spelling where the sender used the same one; a message without a body keeps its
@@ -26,27 +27,28 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
     named = head.tokens(b"connection")
     kind, placed = framing.kind, framing.kind == "close"
     own = _FIELD_OF.get(kind) or (b"transfer-encoding" if head.values(b"transfer-encoding") else b"content-length")
-    found: list[Header] = []
-    for header in head.headers:
-        name = header[0].lower()
+    hosted = False
+    found: list[bytes] = []
+    for name, line in head.lines:
         if name not in _LOOKED_AT and name[:6] != b"proxy-" and name not in named:
-            found.append(header)
+            found.append(line)
         elif name in FRAMING:
             if name == own and not placed:
                 placed = True
-                found.append((header[0], b"%d" % framing.length) if kind == "sized" else header)
+                found.append(b"%b: %d" % (line[: len(name)], framing.length) if kind == "sized" else line)
         elif name in HOP_BY_HOP or name.startswith(b"proxy-") or name in named:
             continue
-        elif host is not None and name == b"host":
-            found.append((header[0], host))
+        elif host is not None:
+            hosted = True
+            found.append(b"%b: %b" % (line[: len(name)], host))
         else:
-            found.append(header)
-    if host is not None and not head.values(b"host"):
-        found.insert(0, (b"Host", host))
+            found.append(line)
+    if host is not None and not hosted:
+        found.insert(0, b"Host: %b" % host)
     if not placed and kind == "sized":
-        found.append((b"Content-Length", b"%d" % framing.length))
+        found.append(b"Content-Length: %d" % framing.length)
     elif not placed and kind == "chunked":
-        found.append((b"Transfer-Encoding", b"chunked"))
+        found.append(b"Transfer-Encoding: chunked")
     return found
 
 
@@ -54,4 +56,4 @@ def text(value: bytes | None, limit: int = 200) -> str | None:
     """A header value for the record: printable ASCII of at most ``limit`` characters, the rest as ``?``."""
     if value is None:
         return None
-    return "".join(chr(byte) if 0x20 <= byte < 0x7F else "?" for byte in value[:limit])
+    return value[:limit].translate(_PRINTABLE).decode("ascii")

@@ -59,8 +59,8 @@ class Outgoing(NamedTuple):
     head: RequestHead
     target: bytes
     body: Sendable
-    added: tuple[Header, ...] = ()
-    """Fields for the operator's proxy, which go no further."""
+    added: tuple[bytes, ...] = ()
+    """Field lines for the operator's proxy, which go no further."""
 
 
 class Response:
@@ -184,12 +184,12 @@ class Response:
             self._link.close()
 
 
-def request_fields(request: Outgoing, framing: Framing) -> list[Header]:
-    """The header fields of a request on its way upstream."""
+def request_fields(request: Outgoing, framing: Framing) -> list[bytes]:
+    """The field lines of a request on its way upstream."""
     fields = crossing(request.head, framing, host=request.origin.authority)
     if request.origin.authorization is not None:
-        fields = [header for header in fields if header[0].lower() != b"authorization"]
-        fields.append((b"Authorization", request.origin.authorization))
+        fields = [line for line in fields if line[:14].lower() != b"authorization:"]
+        fields.append(b"Authorization: %b" % request.origin.authorization)
     fields += request.added
     return fields
 

@@ -15,7 +15,7 @@ from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.link import Link
 from docket.boundary.origin import Origin
 from docket.boundary.response import Informed, Outgoing, Response, request_fields
-from docket.boundary.wire import NO_BODY, Header, ResponseHead, WireError, encode_request
+from docket.boundary.wire import NO_BODY, ResponseHead, WireError, encode_request
 from docket.errors import UpstreamError
 
 KEEP_SECONDS = 20.0
@@ -100,7 +100,7 @@ class Upstreams:
         link = await self._connect(request.origin)
         request = self._proxied(request)
         wanted = request.head.first(b"upgrade") or b""
-        fields = [*request_fields(request, NO_BODY), (b"Connection", b"Upgrade"), (b"Upgrade", wanted)]
+        fields = [*request_fields(request, NO_BODY), b"Connection: Upgrade", b"Upgrade: %b" % wanted]
         try:
             await link.write(encode_request(request.head.method, request.target, fields))
             head = await link.head(self._limits.silence)
@@ -120,7 +120,7 @@ class Upstreams:
         if origin.scheme != "http" or self._proxy.address(origin) is None:
             return request
         credential = self._proxy.credential(origin)
-        fields: tuple[Header, ...] = () if credential is None else ((b"Proxy-Authorization", credential),)
+        fields = () if credential is None else (_proxy_authorization(credential),)
         return request._replace(target=b"http://" + origin.authority + request.target, added=fields)
 
     async def _connect(self, origin: Origin) -> Link:
@@ -153,9 +153,9 @@ class Upstreams:
             return link
         authority = origin.name + b":%d" % origin.port
         credential = self._proxy.credential(origin)
-        fields: list[Header] = [(b"Host", authority)]
+        fields = [b"Host: %b" % authority]
         if credential is not None:
-            fields.append((b"Proxy-Authorization", credential))
+            fields.append(_proxy_authorization(credential))
         try:
             await link.write(encode_request(b"CONNECT", authority, fields))
             answer = await link.head(self._limits.connect)
@@ -183,3 +183,7 @@ class Upstreams:
         """Close every idle connection."""
         for idle in self._idle.values():
             idle.close()
+
+
+def _proxy_authorization(credential: bytes) -> bytes:
+    return b"Proxy-Authorization: %b" % credential

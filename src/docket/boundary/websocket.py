@@ -54,7 +54,7 @@ EVENT_STREAM = ((b"content-type", b"text/event-stream"),)
 
 def without_extensions(head: RequestHead) -> RequestHead:
     """The upgrade request as it goes on."""
-    kept = tuple(field for field in head.headers if field[0].lower() != EXTENSIONS)
+    kept = [line for name, line in head.lines if name != EXTENSIONS]
     return RequestHead(head.method, head.target, head.minor, kept)
 
 
@@ -97,7 +97,7 @@ class Relay:
         """
         self._route = route
         self._endpoint = endpoint
-        self._credential = fingerprint(head.headers, key)
+        self._credential = fingerprint(head, key)
         self._target = target
         self._agent = connection
         self._provider = link
@@ -118,7 +118,8 @@ class Relay:
         """Pass the upgrade on and relay until one side ends. Raises LedgerError; both ends are closed then."""
         reason = "client-gone"
         try:
-            await self._agent.write(encode_response(accepted.status, accepted.reason, accepted.headers))
+            lines = [line for _, line in accepted.lines]
+            await self._agent.write(encode_response(accepted.status, accepted.reason, lines))
             await self._recorder.submit(
                 Forwarded(
                     upstream=self._route.name,

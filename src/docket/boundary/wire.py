@@ -59,24 +59,30 @@ UNTIL_CLOSE = Framing("close")
 
 
 class Head:
-    """The fields of a message: ``headers`` as sent, and a way to look one up without walking them again.
+    """The fields of a message: their ``lines``, and a way to look one up without walking them again.
 
-    ``minor`` is the minor version of HTTP/1.
+    ``minor`` is the minor version of HTTP/1. Each line stands beside the name of its field in lower case: what is
+    passed on goes as it came.
     """
 
-    __slots__ = ("_named", "headers", "minor")
+    __slots__ = ("_named", "lines", "minor")
 
-    def __init__(self, minor: int, headers: tuple[Header, ...]) -> None:
+    def __init__(self, minor: int, lines: Iterable[bytes]) -> None:
+        """``lines`` are field lines as sent, without their ends."""
         self.minor = minor
-        self.headers = headers
+        self.lines = [(line.partition(b":")[0].lower(), line) for line in lines]
         self._named: dict[bytes, list[bytes]] = {}
         named = self._named
-        for key, value in headers:
-            name = key.lower()
+        for name, line in self.lines:
             if name in named:
-                named[name].append(value)
+                named[name].append(line)
             else:
-                named[name] = [value]
+                named[name] = [line]
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        """The fields taken apart, in order."""
+        return _headers([line for _, line in self.lines])
 
     @property
     def persists(self) -> bool:
@@ -86,19 +92,19 @@ class Head:
 
     def values(self, name: bytes) -> list[bytes]:
         """All values of the field ``name`` (lower case), in order."""
-        return self._named.get(name, _NO_VALUES)
+        lines = self._named.get(name)
+        return [line[len(name) + 1 :].strip(b" \t") for line in lines] if lines else _NO_VALUES
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the field ``name`` (lower case)."""
-        values = self._named.get(name)
+        values = self.values(name)
         return values[0] if values else None
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
-        values = self._named.get(name)
-        if not values:
+        if name not in self._named:
             return _NO_VALUES
-        found = [part.strip(b" \t").lower() for value in values for part in value.split(b",")]
+        found = [part.strip(b" \t").lower() for value in self.values(name) for part in value.split(b",")]
         return [part for part in found if part]
 
 
@@ -107,8 +113,8 @@ class RequestHead(Head):
 
     __slots__ = ("method", "target")
 
-    def __init__(self, method: bytes, target: bytes, minor: int, headers: tuple[Header, ...]) -> None:
-        super().__init__(minor, headers)
+    def __init__(self, method: bytes, target: bytes, minor: int, lines: Iterable[bytes]) -> None:
+        super().__init__(minor, lines)
         self.method = method
         self.target = target
 
@@ -118,8 +124,8 @@ class ResponseHead(Head):
 
     __slots__ = ("reason", "status")
 
-    def __init__(self, minor: int, status: int, reason: bytes, headers: tuple[Header, ...]) -> None:
-        super().__init__(minor, headers)
+    def __init__(self, minor: int, status: int, reason: bytes, lines: Iterable[bytes]) -> None:
+        super().__init__(minor, lines)
         self.status = status
         self.reason = reason
 
@@ -135,7 +141,7 @@ def parse_request(head: bytes) -> RequestHead:
         raise WireError("malformed request line")
     if match[3] != b"1":
         raise WireError("only HTTP/1.0 and HTTP/1.1 are spoken here", status=505)
-    return RequestHead(match[1], match[2], 1 if match[4] != b"0" else 0, _fields(rest))
+    return RequestHead(match[1], match[2], 1 if match[4] != b"0" else 0, _lines(rest))
 
 
 def parse_response(head: bytes) -> ResponseHead:
@@ -144,15 +150,19 @@ def parse_response(head: bytes) -> ResponseHead:
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
         raise WireError("malformed status line")
-    return ResponseHead(1 if match[1] != b"0" else 0, int(match[2]), match[3] or b"", _fields(rest))
+    return ResponseHead(1 if match[1] != b"0" else 0, int(match[2]), match[3] or b"", _lines(rest))
 
 
-def _fields(section: bytes) -> tuple[Header, ...]:
+def _lines(section: bytes) -> list[bytes]:
     if not section:
-        return ()
+        return []
     if not _SECTION.fullmatch(section):
         raise WireError("malformed header field")
-    parts = [line.partition(b":") for line in section.split(b"\r\n")]
+    return section.split(b"\r\n")
+
+
+def _headers(lines: list[bytes]) -> tuple[Header, ...]:
+    parts = [line.partition(b":") for line in lines]
     return tuple([(name, value.strip(b" \t")) for name, _, value in parts])
 
 
@@ -253,24 +263,24 @@ class ChunkedDecoder:
             if len(data) - at > MAX_HEAD:
                 raise WireError("trailer section too long", status=431)
             return size_line
-        self.trailers = _fields(data[at:section_end])
+        self.trailers = _headers(_lines(data[at:section_end]))
         self.rest, self.done = data[section_end + 4 :], True
         return section_end + 4
 
 
-def encode_request(method: bytes, target: bytes, headers: Iterable[Header]) -> bytes:
+def encode_request(method: bytes, target: bytes, lines: Iterable[bytes]) -> bytes:
     """The head of an HTTP/1.1 request with its empty line."""
-    return b"%b %b HTTP/1.1\r\n%b\r\n" % (method, target, encode_fields(headers))
+    return b"\r\n".join([b"%b %b HTTP/1.1" % (method, target), *lines, b"", b""])
 
 
-def encode_response(status: int, reason: bytes, headers: Iterable[Header]) -> bytes:
+def encode_response(status: int, reason: bytes, lines: Iterable[bytes]) -> bytes:
     """The head of an HTTP/1.1 response with its empty line."""
-    return b"HTTP/1.1 %d %b\r\n%b\r\n" % (status, reason, encode_fields(headers))
+    return b"\r\n".join([b"HTTP/1.1 %d %b" % (status, reason), *lines, b"", b""])
 
 
-def encode_fields(headers: Iterable[Header]) -> bytes:
-    """Field lines, each with its line end."""
-    return b"".join([b"%b: %b\r\n" % field for field in headers])
+def field_lines(headers: Iterable[Header]) -> list[bytes]:
+    """Field lines without their ends."""
+    return [b"%b: %b" % header for header in headers]
 
 
 def encode_chunk(data: bytes) -> bytes:
@@ -280,4 +290,4 @@ def encode_chunk(data: bytes) -> bytes:
 
 def encode_last_chunk(trailers: Iterable[Header] = ()) -> bytes:
     """The end of a chunked body."""
-    return b"0\r\n%b\r\n" % encode_fields(trailers)
+    return b"\r\n".join([b"0", *field_lines(trailers), b"", b""])

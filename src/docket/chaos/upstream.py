@@ -79,8 +79,8 @@ class Canned:
     """A whole answer that came from no upstream."""
 
     def __init__(self, status: int, content_type: bytes, body: bytes) -> None:
-        headers: tuple[Header, ...] = ((b"content-type", content_type), (b"content-length", b"%d" % len(body)))
-        self.head = ResponseHead(1, status, b"Drill", headers)
+        lines = [b"content-type: %b" % content_type, b"content-length: %d" % len(body)]
+        self.head = ResponseHead(1, status, b"Drill", lines)
         self.framing = Framing("sized", len(body))
         self.ended = False
         self.trailers: tuple[Header, ...] = ()
@@ -111,8 +111,8 @@ class Tampered:
         self.trailers: tuple[Header, ...] = ()
         self.head, self.framing = inner.head, inner.framing
         if "duplicate" in self._draws and inner.framing.kind == "sized":
-            fields = tuple(field for field in inner.head.headers if field[0].lower() != b"content-length")
-            self.head = ResponseHead(inner.head.minor, inner.head.status, inner.head.reason, fields)
+            lines = [line for name, line in inner.head.lines if name != b"content-length"]
+            self.head = ResponseHead(inner.head.minor, inner.head.status, inner.head.reason, lines)
             self.framing = CHUNKED
 
     async def read(self) -> bytes:
