@@ -48,6 +48,9 @@ class Meter:
     def spent(self) -> bool:
         return self.limit is not None and self.booked >= self.limit
 
+    def fits(self, amount: int) -> bool:
+        return self.limit is None or self.booked + self.reserved + amount <= self.limit
+
     def show(self, amount: int) -> str:
         """``amount`` as events spell it."""
         return str(Usd(amount)) if self.cap == "max_usd" else str(amount)
@@ -69,6 +72,8 @@ class Budget:
         self.tokens = _meter("max_tokens", max_tokens, warn_at)
         self.calls = _meter("max_model_calls", max_calls, warn_at)
         self.meters = (self.usd, self.tokens, self.calls)
+        self._caps = tuple((at, meter) for at, meter in enumerate(self.meters) if meter.limit is not None)
+        """The meters that limit anything, and where their amount stands in ``Amounts``."""
         self._hold = hold
         self._breach: CapExceeded | None = None
         self.in_flight = 0
@@ -99,13 +104,13 @@ class Budget:
         reached = self.reached()
         if reached is not None:
             return reached
-        for meter, amount in zip(self.meters, hold, strict=True):
-            if meter.limit is None or meter.booked + meter.reserved + amount <= meter.limit:
+        for at, meter in self._caps:
+            if meter.fits(hold[at]):
                 continue
             if self.in_flight:
                 return Wait(meter.cap)
             if self._hold == "worst":
-                return self._never_fits(meter, amount)
+                return self._never_fits(meter, hold[at])
         return None
 
     def reached(self) -> Refused | None:
@@ -115,30 +120,33 @@ class Budget:
     def reserve(self, hold: Amounts) -> None:
         """Keep ``hold`` for a call; only after ``ask`` gave None."""
         self.in_flight += 1
-        for meter, amount in zip(self.meters, hold, strict=True):
-            meter.reserved += amount
+        self.usd.reserved += hold.usd
+        self.tokens.reserved += hold.tokens
+        self.calls.reserved += hold.calls
 
     def release(self, hold: Amounts) -> None:
         """Give back what was kept for a call that cost nothing."""
         self.in_flight -= 1
-        for meter, amount in zip(self.meters, hold, strict=True):
-            meter.reserved -= amount
+        self.usd.reserved -= hold.usd
+        self.tokens.reserved -= hold.tokens
+        self.calls.reserved -= hold.calls
 
     def settle(self, hold: Amounts, booked: Amounts) -> tuple[tuple[CapWarning, ...], tuple[CapExceeded, ...]]:
         """Give back what was kept and book what it came to; the events that this causes."""
-        self.in_flight -= 1
+        self.release(hold)
+        self.usd.booked += booked.usd
+        self.tokens.booked += booked.tokens
+        self.calls.booked += booked.calls
         warnings: list[CapWarning] = []
         breaches: list[CapExceeded] = []
-        for meter, held, amount in zip(self.meters, hold, booked, strict=True):
-            meter.reserved -= held
-            meter.booked += amount
+        for at, meter in self._caps:
             if meter.limit is None or meter.booked < meter.warn_at:
                 continue
             limit, observed = meter.show(meter.limit), meter.show(meter.booked)
             if not meter.warned:
                 meter.warned = True
                 warnings.append(CapWarning(cap=meter.cap, limit=limit, observed=observed))
-            if meter.spent and meter.booked - amount < meter.limit:
+            if meter.spent and meter.booked - booked[at] < meter.limit:
                 breaches.append(CapExceeded(cap=meter.cap, limit=limit, observed=observed))
         for breach in breaches:
             self.breach(breach)
