@@ -7,7 +7,7 @@ leaf as later leaves arrive, so that no list of leaves is ever kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.primitives.digest import node_hash, sha256
 
@@ -113,8 +113,7 @@ class ProofBuilder:
             self.hashes.append(left)
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """A state of a Frontier; the proofs that it had grown then, by their length."""
 
     size: int

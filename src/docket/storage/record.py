@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from docket.clock import Clock
 from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
@@ -77,8 +78,7 @@ class Item:
     error: LedgerError | FormatError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """What became of one batch, in the order of the ledger; and the state of the record after it."""
 
     items: list[Item]
@@ -280,19 +280,19 @@ class Record:
     def _place_all(self, items: list[Item], now_us: int) -> list[bytes]:
         ts = timestamp(self._clock.unix_us())
         elapsed_us = now_us - self._started_us
-        return [line for item in items if (line := self._place(item, ts, elapsed_us)) is not None]
-
-    def _place(self, item: Item, ts: str, elapsed_us: int) -> bytes | None:
-        try:
-            item.entry, line, proof = self.chain.extend(
-                item.draft, ts=ts, elapsed_us=elapsed_us, entropy=self._entropy, watch=item.watch
-            )
-        except FormatError as error:
-            item.error = error
-            return None
-        if proof is not None:
-            self._watched[proof.index] = proof
-        return line
+        lines = []
+        for item in items:
+            try:
+                item.entry, line, proof = self.chain.extend(
+                    item.draft, ts=ts, elapsed_us=elapsed_us, entropy=self._entropy, watch=item.watch
+                )
+            except FormatError as error:
+                item.error = error
+                continue
+            if proof is not None:
+                self._watched[proof.index] = proof
+            lines.append(line)
+        return lines
 
 
 def create_files(run: RunDirectory) -> tuple[LedgerFile, LedgerFile]:
