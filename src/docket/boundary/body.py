@@ -131,8 +131,8 @@ async def hold(body: RequestBody, shelf: Shelf) -> HeldBody:
     try:
         if body.framing.kind == "sized":
             held.reserve(body.framing.length)
-        while data := await body.read():
-            held.add(data)
+        while not body.done:
+            held.add(await body.read())
     except BaseException:
         held.close()
         raise

@@ -22,7 +22,7 @@ from docket.boundary.wire import ResponseHead
 from docket.clock import Clock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
-from docket.ledger.events import CallNumber, CapExceeded, Event, ModelRequest
+from docket.ledger.events import CallNumber, CapExceeded, Event
 from docket.primitives.canonical import Json
 from docket.providers.call import Call, Observation
 from docket.storage.blobs import Blobs
@@ -107,7 +107,9 @@ class Exchange:
         admitted, since = decision, self._clock.monotonic_us()
         carried, body, lost = Carried(reason="client-gone"), None, None
         try:
-            await self._record(*admitted.events, _requested(request, admitted))
+            size, private = request.call.body_bytes, request.private
+            event = requested(request.call, admitted, size=size, private=private, amended=request.amended)
+            await self._record(*admitted.events, event)
             carried = await carry(self._upstream, request.outgoing, client, tee, self._clock, since, self._under_way)
             if carried.reason == "client-gone" and self._cut is not None:
                 carried.reason, carried.detail = "truncated", self._cut
@@ -173,11 +175,6 @@ class Exchange:
         )
         later = (*settlement.warnings, *settlement.breaches, *settlement.events)
         return settlement, ended, self._record(event, *later)
-
-
-def _requested(request: Request, admitted: Admitted) -> ModelRequest:
-    call = request.call
-    return requested(call, admitted, size=call.body_bytes, private=request.private, amended=request.amended)
 
 
 def _reason(carried: Carried, seen: Observation | None) -> str:

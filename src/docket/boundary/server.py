@@ -201,7 +201,7 @@ class Boundary:
             head = await connection.head()
             connection.idle = False
             framing = request_framing(head)
-            if len(head.values(b"host")) > 1:
+            if head.count(b"host") > 1:
                 raise WireError("more than one Host field")
         except WireError as error:
             await self._malformed(connection, error)

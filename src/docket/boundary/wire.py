@@ -32,7 +32,6 @@ _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([^\x00-\x20\x7f]+) HTTP/([0-9]
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([^\x00\r\n]*))?")
 _LINE = _TOKEN + rb":[^\x00\r\n]*"
 _SECTION = re.compile(_LINE + rb"(?:\r\n" + _LINE + rb")*")
-_DIGITS = re.compile(rb"[0-9]{1,%d}" % MAX_SIZE_DIGITS)
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,%d})[ \t]*(?:;[^\x00\r\n]*)?" % MAX_SIZE_DIGITS)
 
 
@@ -97,8 +96,12 @@ class Head:
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the field ``name`` (lower case)."""
-        values = self.values(name)
-        return values[0] if values else None
+        lines = self._named.get(name)
+        return lines[0][len(name) + 1 :].strip(b" \t") if lines else None
+
+    def count(self, name: bytes) -> int:
+        """How many fields ``name`` (lower case) there are."""
+        return len(self._named.get(name, _NO_VALUES))
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
@@ -193,7 +196,7 @@ def response_framing(head: ResponseHead, method: bytes) -> Framing:
 
 
 def _length(lengths: list[bytes]) -> int:
-    if len(set(lengths)) != 1 or not _DIGITS.fullmatch(lengths[0]):
+    if len(set(lengths)) != 1 or not lengths[0].isdigit() or len(lengths[0]) > MAX_SIZE_DIGITS:
         raise WireError("malformed Content-Length")
     return int(lengths[0])
 
