@@ -110,20 +110,13 @@ class Chain:
         elapsed_us = max(elapsed_us, self.elapsed_us)
         seq, prev = self.frontier.size, self.head
         private, sealed, disclosed, longer = _spell_private(draft, entropy)
-        timing = b',"elapsed_us":%d' % elapsed_us
-        before = b',"prev":"%b"' % prev.encode()
-        place = b',"seq":%d,"ts":"%b"%b' % (seq, ts.encode(), draft.closing)
-        leaf = leaf_hash(b"".join((draft.opening, draft.sealed_data, timing, before, sealed, place)))
+        timing = f',"elapsed_us":{elapsed_us}'
+        before = f',"prev":"{prev}"'
+        place = f',"seq":{seq},"ts":"{ts}"{draft.closing}'
+        leaf = leaf_hash(b"".join((draft.opening, draft.sealed_data, f"{timing}{before}{sealed}{place}".encode())))
         own = leaf.hex()
-        line = b'%b%b%b,"hash":"%b"%b%b%b\n' % (
-            draft.opening,
-            draft.data_bytes,
-            timing,
-            own.encode(),
-            before,
-            disclosed,
-            place,
-        )
+        middle, end = f'{timing},"hash":"{own}"{before}'.encode(), f"{place}\n".encode()
+        line = b"".join((draft.opening, draft.data_bytes, middle, disclosed, end))
         if len(line) + longer > MAX_LINE:
             raise FormatError(f"{draft.type} takes a line of {len(line) + longer} bytes; the limit is {MAX_LINE}")
         proof = self._advance(own, leaf, elapsed_us, watch)
@@ -220,10 +213,10 @@ def _is_hex(value: object) -> bool:
     return type(value) is str and _HEX.fullmatch(value) is not None
 
 
-def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, bytes, bytes, int]:
+def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, str, bytes, int]:
     """The disclosed members, the sealed and the disclosed spelling, and how much longer the line could be withheld."""
     if not draft.private_bytes:
-        return None, b"", b"", 0
+        return None, "", b"", 0
     private: JsonObject = {}
     sealed, disclosed, longer = [], [], 0
     salts = entropy(SALT_BYTES * len(draft.private_bytes)).hex()
@@ -232,9 +225,9 @@ def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, b
         salt = salts[start : start + 2 * SALT_BYTES]
         start += 2 * SALT_BYTES
         private[name] = {"salt": salt, "value": draft.private[name]}
-        encoded = salt.encode()
-        sealed.append(b'%b:"%b"' % (spelled, commitment_hex(b'[%b,"%b",%b]' % (spelled, encoded, value)).encode()))
-        disclosed.append(b'%b:{"salt":"%b","value":%b}' % (spelled, encoded, value))
+        hashed = commitment_hex(f'[{spelled},"{salt}",'.encode() + value + b"]")
+        sealed.append(f'{spelled}:"{hashed}"')
+        disclosed.append(f'{spelled}:{{"salt":"{salt}","value":'.encode() + value + b"}")
         if len(value) < _WITHHELD - _DISCLOSED:
             longer += _WITHHELD - _DISCLOSED - len(value)
-    return private, b',"private":{%b}' % b",".join(sealed), b',"private":{%b}' % b",".join(disclosed), longer
+    return private, f',"private":{{{",".join(sealed)}}}', b',"private":{%b}' % b",".join(disclosed), longer

@@ -45,9 +45,9 @@ class Draft(NamedTuple):
     data_bytes: bytes
     sealed_data: bytes
     """As ``data_bytes``, with every private member inside replaced by its commitment."""
-    private_bytes: list[tuple[str, bytes, bytes]]
+    private_bytes: list[tuple[str, str, bytes]]
     """Name, its JSON spelling and the canonical value of every private member, in canonical order."""
-    closing: bytes
+    closing: str
     """``,"type":...}``"""
 
 
@@ -190,8 +190,8 @@ def _disclosed(private: JsonObject) -> dict[str, Json]:
 
 
 @lru_cache(maxsize=256)
-def _spelled(name: str) -> bytes:
-    return encode({name: 0})[1:-3]
+def _spelled(name: str) -> str:
+    return encode({name: 0})[1:-3].decode()
 
 
 @lru_cache(maxsize=256)
@@ -200,5 +200,5 @@ def _opening(by: str) -> bytes:
 
 
 @lru_cache(maxsize=256)
-def _closing(kind: str) -> bytes:
-    return b',"type":' + encode(kind) + b"}"
+def _closing(kind: str) -> str:
+    return f',"type":{encode(kind).decode()}}}'
