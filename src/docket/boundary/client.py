@@ -6,7 +6,7 @@ ClientGoneError, never an error of the upstream.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.headers import crossing
@@ -66,13 +66,13 @@ class HttpClient:
             data, self._unsent = self._unsent, b""
             await self._connection.write(data)
 
-    async def write(self, data: bytes) -> None:
-        """Send bytes of the body. Raises ClientGoneError."""
+    def write(self, data: bytes) -> Awaitable[None]:
+        """Send bytes of the body, once awaited. Raises ClientGoneError."""
         if self._framing.kind == "chunked":
             data = encode_chunk(data)
         if self._unsent:
             data, self._unsent = self._unsent + data, b""
-        await self._connection.write(data)
+        return self._connection.write(data)
 
     async def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> None:
         """Send the ``last`` bytes of the body and its end in one write. Raises ClientGoneError."""

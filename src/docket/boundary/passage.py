@@ -83,16 +83,16 @@ async def carry(
             carried.first_byte_us = clock.monotonic_us() - since
             tee.begin(response.head)
             client.start(response.head, response.framing)
-            while not response.ended:
-                data = response.read_ready()
-                if not data:
-                    await client.flush()
-                    data = await response.read()
-                tee.feed(data)
-                if response.ended or tee.saw_end:
-                    carried.held = data
-                    break
+            data = response.read_ready()
+            if not data and not response.ended:
+                await client.flush()
+                data = await response.read()
+            tee.feed(data)
+            while not (response.ended or tee.saw_end):
                 await client.write(data)
+                data = response.read_ready() or await response.read()
+                tee.feed(data)
+            carried.held += data
             while not response.ended and (data := response.read_ready()):
                 tee.feed(data)
                 carried.held += data

@@ -6,7 +6,7 @@ A test of the exchange is four stand-ins and a list.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from docket.boundary.refusals import Answer
@@ -84,7 +84,7 @@ class Client(Protocol):
 
     async def flush(self) -> None: ...
 
-    async def write(self, data: bytes) -> None: ...
+    def write(self, data: bytes) -> Awaitable[None]: ...
 
     async def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> None: ...
 
