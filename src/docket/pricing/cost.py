@@ -47,7 +47,7 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     found = table.resolve(provider, model)
     if found is None or counts.source == "none":
         return Bill(unpriced(counts), name)
-    if len(found.tiers) > 1:
+    if found.sized:
         name = sized_tier(found.tiers, name, input_tokens(counts.items))
     rates = found.tiers.get(name, {})
     quantities = counts.items

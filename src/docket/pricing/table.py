@@ -78,6 +78,8 @@ class Found:
     rule: str
     tiers: Mapping[str, Rates]
     """Those in force on the table's day."""
+    sized: bool
+    """Whether some of them count above a context size only."""
 
 
 @dataclass(slots=True)
@@ -145,22 +147,25 @@ class PriceTable:
         except KeyError:
             if len(self._found) >= MAX_FOUND:
                 self._found.clear()
-            resolved = self._resolve(*key)
-            found = self._found[key] = Found(*resolved, self.tiers(resolved[0])) if resolved else None
+            found = self._found[key] = self._resolve(*key)
             return found
 
-    def _resolve(self, provider: str, name: str) -> tuple[ModelPrices, str] | None:
+    def _resolve(self, provider: str, name: str) -> Found | None:
         for rule, candidate in _spellings(name):
             key = self._names.get((provider, candidate))
             if key is not None:
-                return self._entry((provider, key)), rule
+                return self._as_found(self._entry((provider, key)), rule)
         for _, candidate in _spellings(name):
             undated = _DATED_NAME.sub("", candidate)
             if undated != candidate:
                 family = self._dated(provider, undated)
                 if family:
-                    return max(family, key=self._weight), "date"
+                    return self._as_found(max(family, key=self._weight), "date")
         return None
+
+    def _as_found(self, prices: ModelPrices, rule: str) -> Found:
+        tiers = self.tiers(prices)
+        return Found(prices, rule, tiers, sized=any(">" in name for name in tiers))
 
     def tiers(self, prices: ModelPrices) -> Mapping[str, Rates]:
         """The tiers of a model in force on the table's day."""
