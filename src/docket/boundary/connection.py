@@ -33,7 +33,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class Connection(Receiver):
-    """A connection that the agent opened. ``task`` names whoever serves it."""
+    """A connection that the agent opened."""
 
     def __init__(self, opened: Callable[[Connection], None]) -> None:
         super().__init__()
