@@ -50,3 +50,15 @@ def test_plots_are_well_formed_and_hold_every_point() -> None:
     empty = Plot(title="nothing", unit="ms", points=[])
     phase = PhaseReport(id="p", title="p", expectation="p", plots=[empty])
     ET.fromstring(plot_files(GameDay(began="", host="", command="", phases=[phase]))["p-1.svg"])
+
+
+def test_the_names_of_a_legend_do_not_run_into_one_another() -> None:
+    kinds = ["complete", "refused max_calls_per_second", "stale", "timeout"]
+    plot = Plot(title="t", unit="ms", points=[Point(x=0, y=1, kind=kind) for kind in kinds])
+    phase = PhaseReport(id="p", title="p", expectation="p", plots=[plot])
+    root = ET.fromstring(plot_files(GameDay(began="", host="", command="", phases=[phase]))["p-1.svg"])
+    names = [element for element in root.iter("{http://www.w3.org/2000/svg}text") if element.text in kinds]
+    starts = [float(element.get("x", "")) for element in names]
+    least = 5.5  # pixels that a letter of this size takes at the least
+    for name, start, following in zip(names, starts, starts[1:], strict=False):
+        assert start + least * len(name.text or "") < following

@@ -9,6 +9,8 @@ from html import escape
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 720, 240, 56, 34, 40
 COLOURS = ("#2a7f3f", "#c0392b", "#d68910", "#2e5fa3", "#7d3c98", "#5f6a6a")
 BAND = "#f3d9d6"
+LETTER = 7
+"""Width of a letter of the legend, rather too wide than too narrow: names must not run into one another."""
 MAX_POINTS = 5_000
 """Dots of one plot: more only make the file large."""
 
@@ -62,10 +64,11 @@ def svg(plot: Plot) -> str:
     for point in points:
         colour = COLOURS[kinds.index(point.kind) % len(COLOURS)]
         parts.append(f'<circle cx="{_x(point.x, right):.1f}" cy="{_y(point.y, top):.1f}" r="2.5" fill="{colour}"/>')
+    x = LEFT
     for place, kind in enumerate(kinds):
-        x = LEFT + 120 * place
         parts.append(f'<circle cx="{x + 4}" cy="24" r="3.5" fill="{COLOURS[place % len(COLOURS)]}"/>')
         parts.append(f'<text x="{x + 12}" y="28">{escape(kind)}</text>')
+        x += 30 + LETTER * len(kind)
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
