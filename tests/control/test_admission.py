@@ -11,7 +11,7 @@ from docket.control.decision import Admitted, Refused
 from docket.ledger.events import CapExceeded
 from docket.ledger.usage import Counts
 from docket.primitives.instant import Instant
-from docket.providers.call import Observation
+from docket.providers.call import Endpoint, EndpointClass, Observation
 
 from .kit import COMPLETE, NOW, answer, call, gate
 
@@ -266,3 +266,15 @@ def test_a_hold_is_the_dearest_of_eight_calls_and_a_quarter_more() -> None:
     g.settle(prior, call(), COMPLETE, answer(100, 10), NOW)
     held = admit(g).hold
     assert (str(held.usd), held.tokens) == ("0.000875", 188)
+
+
+def test_a_rule_for_models_bars_no_endpoint_that_names_none() -> None:
+    held = gate('[models]\nallow = ["acme-chat-1"]\n')
+    files = Endpoint(name="/v1/files", kind=EndpointClass.UNMETERED, protocol="openai", family="openai")
+    assert isinstance(held.admit(call(endpoint=files, model="unknown"), NOW), Admitted)
+
+
+def test_nothing_is_left_of_a_cap_that_was_passed() -> None:
+    g = gate(caps(max_tokens=100))
+    g.settle(admit(g), call(), COMPLETE, answer(100, 50), NOW)
+    assert g.left()["caps"] == {"max_tokens": {"limit": "100", "booked": "150", "reserved": "0", "left": "0"}}

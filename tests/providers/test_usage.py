@@ -106,6 +106,29 @@ def dump(document: Any) -> bytes:
             False,
             id="written to the cache",
         ),
+        pytest.param(
+            {
+                "prompt_tokens": 90,
+                "completion_tokens": 5,
+                "total_tokens": 95,
+                "prompt_tokens_details": {"cached_tokens": 90},
+            },
+            {"input": 0, "cache_read": 90, "output": 5},
+            False,
+            id="all of the prompt cached",
+        ),
+        pytest.param(
+            {
+                "prompt_tokens": 10,
+                "completion_tokens": 5,
+                "total_tokens": 112,
+                "prompt_tokens_details": {"cached_tokens": 90},
+                "completion_tokens_details": {"reasoning_tokens": 7},
+            },
+            {"input": 10, "cache_read": 90, "output": 12},
+            False,
+            id="cache and reasoning outside, as the total says",
+        ),
         pytest.param({"prompt_tokens": 8, "total_tokens": 8}, {"input": 8}, False, id="embeddings"),
         pytest.param(
             {"prompt_tokens": 10.0, "completion_tokens": 5, "total_tokens": 15},
@@ -252,6 +275,7 @@ def test_anthropic_figures(usage: dict[str, Any], items: dict[str, int], inconsi
             False,
             id="audio",
         ),
+        pytest.param({"promptTokenCount": -1, "totalTokenCount": 5}, {}, True, id="less than nothing"),
     ],
 )
 def test_gemini_figures(usage: dict[str, Any], items: dict[str, int], inconsistent: bool) -> None:
@@ -318,6 +342,7 @@ def test_embeddings_longer_than_is_kept_still_give_their_usage() -> None:
     assert len(answer) > 2_000_000
     seen = observe("openai", "/v1/embeddings", {"model": "text-embedding-3-large"}, answer, step=65536)
     assert (seen.terminal, dict(seen.counts.items), seen.unread) == ("complete", {"input": 8}, None)
+    assert seen.counts.source == "reported"
 
 
 @pytest.mark.parametrize("size", [100, 700_000, 5_000_000])
