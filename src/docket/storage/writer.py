@@ -35,6 +35,9 @@ _OPENS = {"model.request": 1, "model.response": -1, "model.error": -1}
 
 MAX_BATCH_EVENTS = 4096
 """Events taken at once, so that one batch delays nobody for long."""
+TURNS = 3
+"""Turns of the loop for which an event waits for others to share its sync: an idle loop is through with them at once, a
+busy one reads meanwhile what other connections bring."""
 MAX_WAITING = 65_536
 """Appends that may wait for the disk; a further one fails. Far above what a boundary has in flight."""
 
@@ -258,12 +261,18 @@ class LedgerWriter:
         self._waiting.add(item.waiter)
         self._handed.append(item)
         if len(self._handed) == 1:
-            self._loop.call_soon(self._wake)
+            self._loop.call_soon(self._gather, TURNS)
 
-    def _wake(self) -> None:
-        """Hand over what came in during one turn of the loop at once: the two threads take turns on one interpreter,
+    def _gather(self, turns: int) -> None:
+        """Hand over what came in during a few turns of the loop at once: the two threads take turns on one interpreter,
         so that waking the other for every event costs more than the event.
         """
+        if turns:
+            self._loop.call_soon(self._gather, turns - 1)
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
         if self._handed:
             handed, self._handed = self._handed, []
             self._queue.put(handed)
