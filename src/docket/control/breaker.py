@@ -303,8 +303,6 @@ class Breakers:
     def settle(self, passage: Passage, ended: Ended, now: Instant) -> tuple[Event, ...]:
         """Learn from the end of a call; gives the transition that this was, if any."""
         verdict = judge(ended, self._policy.counts)
-        if verdict is Verdict.INFORMED and passage.breaker.state is CLOSED:  # nearly every call: nothing new
-            return ()
         reason = ended.error_type or (f"status-{ended.status}" if ended.reason == "status" else ended.reason)
         return passage.breaker.settle(passage.ticket, verdict, reason, now)
 
