@@ -92,7 +92,7 @@ def steps() -> dict[str, Callable[[], object]]:
         return digest
 
     def observe() -> Observation | None:
-        tee = Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers))
+        tee = Tee(lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type))
         tee.begin(answer)
         tee.feed(ANSWER)
         return tee.finish(clean=True)

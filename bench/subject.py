@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--profile")
     options = parser.parse_args()
     if options.blind:
-        registry.observer_of = lambda _call, *, status, headers: None  # type: ignore[assignment]
+        registry.observer_of = lambda _call, *, status, media_type: None  # type: ignore[assignment]
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
     work = serve(options.port, options.directory, options.sync_ms)

@@ -144,7 +144,7 @@ class Scene:
         outgoing = Outgoing(
             origin=Origin("http", "h", 80), head=RequestHead(b"POST", b"/", 1, ()), target=b"/", body=Nothing()
         )
-        tee = Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers))
+        tee = Tee(lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type))
         try:
             await exchange.handle(Request(call=call, outgoing=outgoing, private={}), self, tee)
         except ClientGoneError:

@@ -222,7 +222,7 @@ def test_an_error_event_inside_a_200_stream_is_no_success(case: str, path: str, 
     family = "anthropic" if "anthropic" in case else "openai"
     endpoint = registry.recognise(family, "POST", path)
     asked = registry.call_of(upstream="up", provider=family, endpoint=endpoint, body=b'{"stream":true}', path=path)
-    observer = registry.observer_of(asked, status=200, headers=[(b"content-type", b"text/event-stream")])
+    observer = registry.observer_of(asked, status=200, media_type=b"text/event-stream")
     assert observer is not None
     observer.feed(body)
     seen = observer.finish(clean=True)

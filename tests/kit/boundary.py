@@ -35,6 +35,9 @@ class OpenAdmission:
         self.ended: list[tuple[Ended, Observation | None]] = []
 
     async def admit(self, call: Call) -> Admitted | Refused:
+        return self.at_once(call)
+
+    def at_once(self, call: Call) -> Admitted | Refused:
         refused = self.refuse(call)
         if refused is not None:
             return refused

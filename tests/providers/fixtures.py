@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from docket.boundary.wire import ResponseHead, field_lines
 from docket.providers import registry
 from docket.providers.call import Call, Observation
 
@@ -43,6 +44,10 @@ class Fixture:
         return [(k.encode(), v.encode()) for k, v in self.document["response"]["headers"].items()]
 
     @property
+    def media_type(self) -> bytes:
+        return ResponseHead(1, 200, b"", field_lines(self.headers)).media_type
+
+    @property
     def body(self) -> bytes:
         """The body without its content coding."""
         return zlib.decompress(self.sent, 31) if "gzip" in str(self.headers) else self.sent
@@ -67,7 +72,8 @@ class Fixture:
         )
 
     def observe(self, pieces: list[bytes], *, clean: bool | None = None) -> Observation:
-        observer = registry.observer_of(self.call(), status=self.document["response"]["status"], headers=self.headers)
+        status = self.document["response"]["status"]
+        observer = registry.observer_of(self.call(), status=status, media_type=self.media_type)
         assert observer is not None
         for piece in pieces:
             observer.feed(piece)

@@ -13,18 +13,18 @@ from docket.providers import anthropic, gemini, registry
 from docket.providers.call import Observation
 from docket.providers.openai_usage import read_usage
 
-JSON = ((b"content-type", b"application/json"),)
-NDJSON = ((b"content-type", b"application/x-ndjson"),)
+JSON = b"application/json"
+NDJSON = b"application/x-ndjson"
 
 
 def observe(
-    family: str, path: str, request: Any, answer: bytes, headers: Any = JSON, *, step: int = 10**9
+    family: str, path: str, request: Any, answer: bytes, media_type: bytes = JSON, *, step: int = 10**9
 ) -> Observation:
     """What the observer of a real endpoint makes of ``answer``, fed ``step`` bytes at a time."""
     endpoint = registry.recognise(family, "POST", path)
     body = json.dumps(request).encode()  # noqa: TID251 - a client's body
     call = registry.call_of(upstream="u", provider=family, endpoint=endpoint, body=body, path=path)
-    observer = registry.observer_of(call, status=200, headers=headers)
+    observer = registry.observer_of(call, status=200, media_type=media_type)
     assert observer is not None
     for at in range(0, len(answer), step):
         observer.feed(answer[at : at + step])

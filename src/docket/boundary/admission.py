@@ -31,18 +31,15 @@ class QueuedAdmission:
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    def at_once(self, call: Call) -> Admitted | Refused | None:
+        """As ``admit`` where that need not wait, as it nearly never must; None where it must."""
+        decided = self._decide(call)
+        return None if isinstance(decided, Wait) else decided
+
     async def admit(self, call: Call) -> Admitted | Refused:
         """A reservation, numbered in the last step before this returns, or why there is none."""
-        now = self._now()
-        answer = self._gate.ask(call, now)
-        if isinstance(answer, Refused):
-            return answer
-        if isinstance(answer, Proposal) and not self._waiting:
-            return self._gate.take(answer, now)
-        wait = answer if isinstance(answer, Wait) else Wait(self._gate.scarce())
-        if self._gate.hold_wait.us == 0 or len(self._waiting) >= MAX_WAITING:
-            return self._gate.gave_up(wait)
-        return await self._in_turn(call, wait)
+        decided = self._decide(call)
+        return await self._in_turn(call, decided) if isinstance(decided, Wait) else decided
 
     def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
         """Book what became of an admitted call; whoever waits first is asked again."""
@@ -63,6 +60,18 @@ class QueuedAdmission:
     def left(self) -> JsonObject:
         """What ``GET /r/<token>/docket/budget`` answers."""
         return self._gate.left()
+
+    def _decide(self, call: Call) -> Admitted | Refused | Wait:
+        now = self._now()
+        answer = self._gate.ask(call, now)
+        if isinstance(answer, Refused):
+            return answer
+        if isinstance(answer, Proposal) and not self._waiting:
+            return self._gate.take(answer, now)
+        wait = answer if isinstance(answer, Wait) else Wait(self._gate.scarce())
+        if self._gate.hold_wait.us == 0 or len(self._waiting) >= MAX_WAITING:
+            return self._gate.gave_up(wait)
+        return wait
 
     async def _in_turn(self, call: Call, wait: Wait) -> Admitted | Refused:
         since = self._now()

@@ -109,6 +109,8 @@ class Connection(Receiver):
 
     def _cut_head(self) -> bytes | None:
         buffer = self._buffer
+        if not buffer:
+            return None
         if buffer.startswith(b"\r\n"):  # RFC 9112 section 2.2: empty lines before a request line
             self._buffer = buffer = _EMPTY_LINES.sub(b"", buffer, 1)
         end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))

@@ -97,7 +97,7 @@ class Exchange:
 
         Raises ClientGoneError after everything is recorded, LedgerError where it cannot be.
         """
-        decision: Admitted | Refused | None = self._recorder.refusal()
+        decision = self._recorder.refusal() or self._admission.at_once(request.call)
         if decision is None:
             with Leaving(client, set()):
                 decision = await self._admission.admit(request.call)
@@ -138,8 +138,9 @@ class Exchange:
 
     def _record(self, *events: Event) -> asyncio.Future[object]:
         """Submit ``events`` in order; done when all are durable, and so when the last one is."""
-        durable = [self._recorder.submit(event) for event in events]
-        return durable[0] if len(durable) == 1 else cast("asyncio.Future[object]", asyncio.gather(*durable))
+        if len(events) == 1:
+            return self._recorder.submit(events[0])
+        return cast("asyncio.Future[object]", asyncio.gather(*[self._recorder.submit(event) for event in events]))
 
     def _settle(
         self, call: Call, admitted: Admitted, carried: Carried, tee: Tee, since: int, body: Json

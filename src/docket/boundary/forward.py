@@ -166,7 +166,7 @@ class Forwarder:
         kept = self._settings.max_body_bytes if self._settings.record_responses else 0
         if not observed:
             return Tee(None, keep=kept)
-        return Tee(lambda status, headers: registry.observer_of(call, status=status, headers=headers), keep=kept)
+        return Tee(lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), keep=kept)
 
     def _call(self, asked: _Asked, held: HeldBody) -> Call:
         """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""

@@ -110,7 +110,11 @@ async def finish(carried: Carried, client: Client, family: str, docket: str) -> 
     """Let the agent see how its call ended, a failure in the error shape of ``family``. Raises ClientGoneError."""
     response = carried.response
     if carried.reason is None and response is not None:
-        await _release(carried.held, response, client)
+        if response.ended:
+            response.close()
+            await client.end(carried.held, response.trailers)
+        else:
+            await _release(carried.held, response, client)
     elif carried.reason == "client-gone" or client.started:
         client.cut()
     else:
@@ -122,19 +126,17 @@ async def finish(carried: Carried, client: Client, family: str, docket: str) -> 
 async def _release(held: bytes, response: Passing, client: Client) -> None:
     """Pass on the withheld end, then whatever the upstream still sends after its terminal event."""
     try:
-        if not response.ended:
-            if held:
-                await client.write(held)
-            held = b""
-            client.on_gone(response.close)
-            while not response.ended:
-                data = await response.read()
-                if data:
-                    await client.write(data)
+        if held:
+            await client.write(held)
+        client.on_gone(response.close)
+        while not response.ended:
+            data = await response.read()
+            if data:
+                await client.write(data)
     except UpstreamError:
         client.cut()
         return
     finally:
         client.on_gone(None)
         response.close()
-    await client.end(held, response.trailers)
+    await client.end(trailers=response.trailers)

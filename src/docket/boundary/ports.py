@@ -21,6 +21,10 @@ from docket.providers.call import Call, Observation
 class Admission(Protocol):
     """Decides on calls. ``settle`` never waits: a cancelled call is booked in the step that records it."""
 
+    def at_once(self, call: Call) -> Admitted | Refused | None:
+        """A reservation, or why not; None where others have to settle first, which ``admit`` waits for."""
+        ...
+
     async def admit(self, call: Call) -> Admitted | Refused:
         """A reservation (its number taken in the last step before this returns), or why not. May be cancelled."""
         ...

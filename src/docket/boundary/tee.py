@@ -6,16 +6,16 @@ Invariant: what it is fed is what the agent receives; nothing that happens here 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from docket.boundary.coding import CodingError, Decoder, content_codings
-from docket.boundary.wire import Header, ResponseHead
+from docket.boundary.wire import ResponseHead
 from docket.ledger.usage import Counts
 from docket.providers.base import Observer
 from docket.providers.call import Observation, Terminal
 
-Watch = Callable[[int, Sequence[Header]], Observer | None]
-"""Makes the observer of an answer from its status and header fields."""
+Watch = Callable[[int, bytes], Observer | None]
+"""Makes the observer of an answer from its status and media type."""
 KEPT_IN_MEMORY = 16 * 1024 * 1024
 """Most bytes of an answer that are kept for the record, whatever the policy says: they wait in memory for its end."""
 
@@ -40,7 +40,7 @@ class Tee:
         if self._watch is None:
             return
         try:
-            self._observer = self._watch(head.status, head.headers)
+            self._observer = self._watch(head.status, head.media_type)
             codings = content_codings(head)
             if codings:
                 self._decoder = Decoder(codings)

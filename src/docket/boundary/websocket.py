@@ -48,7 +48,7 @@ MAX_MESSAGE = 64 * 1024 * 1024
 PIECE = 256 * 1024
 IDLE_SECONDS = 24 * 3600.0
 """Silence of an upstream between two responses, while the agent works."""
-EVENT_STREAM = ((b"content-type", b"text/event-stream"),)
+EVENT_STREAM = b"text/event-stream"
 """A message is read as the event of a stream that it would be over HTTP."""
 
 
@@ -184,7 +184,7 @@ class Relay:
             await self._refuse(call, decision)
             return
         since = self._clock.monotonic_us()
-        observer = registry.observer_of(call, status=200, headers=EVENT_STREAM)
+        observer = registry.observer_of(call, status=200, media_type=EVENT_STREAM)
         self._open = _Open(decision, call, observer, since)
         self._idle.clear()
         self._digest = hashlib.sha256()

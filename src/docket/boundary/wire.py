@@ -78,10 +78,14 @@ class Head:
             else:
                 named[name] = [line]
 
+    def __contains__(self, name: bytes) -> bool:
+        """Whether there is a field ``name`` (lower case)."""
+        return name in self._named
+
     @property
-    def headers(self) -> tuple[Header, ...]:
-        """The fields taken apart, in order."""
-        return _headers([line for _, line in self.lines])
+    def media_type(self) -> bytes:
+        """What Content-Type says, in lower case and without parameters; empty where it stands not (RFC 9110 8.3)."""
+        return (self.first(b"content-type") or b"").partition(b";")[0].strip().lower()
 
     @property
     def persists(self) -> bool:

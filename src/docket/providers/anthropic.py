@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
-from docket.providers.base import Headers, Observer
+from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint, Observation
 from docket.providers.figures import Document, Malformed, counter, limit, member, members, text
 from docket.providers.framing import framing_of
@@ -36,8 +36,8 @@ class Anthropic:
             tier="fast" if asked.document.get("speed") == "fast" else None,
         )
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
-        return AnswerObserver(framing_of(headers), MessageFold() if status < 400 else ErrorFold())
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+        return AnswerObserver(framing_of(media_type), MessageFold() if status < 400 else ErrorFold())
 
 
 def _is_open(document: Document) -> bool:

@@ -5,14 +5,9 @@ Observing is incremental and bounded, and can only lower the evidence, never fai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from docket.providers.call import Call, Endpoint, Observation
-
-Headers = Sequence[tuple[bytes, bytes]]
-"""A message head's fields in order, names in any case."""
-
 
 class Observer(Protocol):
     """Watches the decoded bytes of one answer."""
@@ -43,6 +38,6 @@ class Provider(Protocol):
         """
         ...
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
-        """A fresh observer for the answer to ``call`` with this head."""
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+        """A fresh observer for the answer to ``call``; ``media_type`` in lower case, empty where none is stated."""
         ...

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from docket.providers.base import Headers
 from docket.providers.long_text import LongText, Piece
 from docket.providers.sse import SseDecoder
 
@@ -91,19 +90,11 @@ class Sniffed:
         return () if self._chosen is None else self._chosen.finish()
 
 
-def content_type(headers: Headers) -> bytes:
-    """The media type of a head, lower case and without parameters; empty where there is none (RFC 9110 8.3)."""
-    for name, value in headers:
-        if name.lower() == b"content-type":
-            return value.partition(b";")[0].strip().lower()
-    return b""
-
-
-def framing_of(headers: Headers, document: Framing | None = None) -> Framing:
-    """The framing that a head announces; where it announces none that is known, the first byte decides.
+def framing_of(media_type: bytes, document: Framing | None = None) -> Framing:
+    """The framing that a media type announces; where it announces none that is known, the first byte decides.
 
     ``document`` is how this protocol frames what is no event stream.
     """
-    if content_type(headers) == b"text/event-stream":
+    if media_type == b"text/event-stream":
         return SseDecoder()
     return Sniffed(document or Document())

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
-from docket.providers.base import Headers, Observer
+from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint, Observation
 from docket.providers.elements import Elements
 from docket.providers.endpoints import path_segments
@@ -43,10 +43,10 @@ class Gemini:
             open_input=_is_open(asked.document),
         )
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
         if status >= 400:
-            return AnswerObserver(framing_of(headers), ErrorFold())
-        return AnswerObserver(framing_of(headers, Elements()), ContentFold(call.model))
+            return AnswerObserver(framing_of(media_type), ErrorFold())
+        return AnswerObserver(framing_of(media_type, Elements()), ContentFold(call.model))
 
 
 def _is_open(document: Document) -> bool:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending
-from docket.providers.base import Headers, Observer
+from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint, Observation
 from docket.providers.figures import Document, Malformed, counter, limit, member, text
 from docket.providers.framing import Lines, framing_of
@@ -31,11 +31,11 @@ class Ollama:
             max_output=0 if embeds else limit(member(asked.document, "options"), "num_predict"),
         )
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
         if status >= 400:
-            return AnswerObserver(framing_of(headers), ErrorFold())
+            return AnswerObserver(framing_of(media_type), ErrorFold())
         embeds = call.endpoint.name == "/api/embed"
-        framing = framing_of(headers, Lines()) if call.stream else framing_of(headers)
+        framing = framing_of(media_type, Lines()) if call.stream else framing_of(media_type)
         return AnswerObserver(framing, GenerationFold(embeds=embeds))
 
 

@@ -6,7 +6,7 @@ Source: OpenAI API reference, "Create chat completion" and "Chat completion chun
 from __future__ import annotations
 
 from docket.providers.answer import AnswerObserver, ErrorFold
-from docket.providers.base import Headers, Observer
+from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint
 from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
@@ -32,8 +32,8 @@ class OpenAIChat:
             usage_in_stream=include if isinstance(include, bool) else None,
         )
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
-        return AnswerObserver(framing_of(headers), ChoicesFold() if status < 400 else ErrorFold())
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+        return AnswerObserver(framing_of(media_type), ChoicesFold() if status < 400 else ErrorFold())
 
 
 def _is_open(document: Document) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docket.providers.answer import AnswerObserver, ErrorFold, ending, error_type
-from docket.providers.base import Headers, Observer
+from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint, Observation
 from docket.providers.figures import Document, member, text
 from docket.providers.framing import framing_of
@@ -21,8 +21,8 @@ class OpenAIEmbeddings:
             upstream=upstream, provider=provider, endpoint=endpoint, stream=False, max_output=0
         )
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
-        return AnswerObserver(framing_of(headers), EmbeddingsFold() if status < 400 else ErrorFold())
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+        return AnswerObserver(framing_of(media_type), EmbeddingsFold() if status < 400 else ErrorFold())
 
 
 class EmbeddingsFold:

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from docket.ledger.usage import Counts
 from docket.providers.answer import AnswerObserver, ErrorFold, error_type
-from docket.providers.base import Headers, Observer
+from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint, Observation, Terminal
 from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
@@ -47,8 +47,8 @@ class OpenAIResponses:
             previous=previous,
         )
 
-    def observer(self, call: Call, *, status: int, headers: Headers) -> Observer:
-        return AnswerObserver(framing_of(headers), ResponseFold() if status < 400 else ErrorFold())
+    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+        return AnswerObserver(framing_of(media_type), ResponseFold() if status < 400 else ErrorFold())
 
 
 def _is_open(document: Document) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docket.providers.anthropic import Anthropic
-from docket.providers.base import Headers, Observer, Provider
+from docket.providers.base import Observer, Provider
 from docket.providers.call import Call, Endpoint
 from docket.providers.endpoints import find
 from docket.providers.gemini import Gemini
@@ -43,7 +43,10 @@ def call_of(*, upstream: str, provider: str, endpoint: Endpoint, body: bytes, pa
     return reader.call(upstream=upstream, provider=provider, endpoint=endpoint, body=body, path=path)
 
 
-def observer_of(call: Call, *, status: int, headers: Headers) -> Observer | None:
-    """A fresh observer for the answer to ``call``, or None where nothing reads such answers."""
+def observer_of(call: Call, *, status: int, media_type: bytes) -> Observer | None:
+    """A fresh observer for the answer to ``call``, or None where nothing reads such answers.
+
+    ``media_type`` is the answer's in lower case and without parameters, empty where it states none.
+    """
     reader = _BY_PROTOCOL.get(call.endpoint.protocol)
-    return reader.observer(call, status=status, headers=headers) if reader else None
+    return reader.observer(call, status=status, media_type=media_type) if reader else None
