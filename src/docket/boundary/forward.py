@@ -51,13 +51,14 @@ def _recognise(family: str, method: str, path: str) -> Endpoint:
 
 
 class _Asked(NamedTuple):
-    """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on."""
+    """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on, with its ``path``."""
 
     route: Route
     endpoint: Endpoint
     head: RequestHead
     target: bytes
     sent: bytes
+    path: str
     body: RequestBody
 
 
@@ -94,8 +95,10 @@ class Forwarder:
             return self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
         path = target.partition(b"?")[0].decode("latin-1")
         endpoint = _recognise(route.family, head.method.decode("latin-1"), path)
-        sent = versioned(endpoint, target, route.base_path.encode("latin-1")) or target
-        asked = _Asked(route, endpoint, head, target, sent, body)
+        sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
+        if sent is not None:
+            path = sent.partition(b"?")[0].decode("latin-1")
+        asked = _Asked(route, endpoint, head, target, sent or target, path, body)
         return self._decide(asked, client) if needs_body(endpoint.kind, head.method) else self._pass(asked, client)
 
     async def _decide(self, asked: _Asked, client: HttpClient) -> None:
@@ -180,9 +183,8 @@ class Forwarder:
                 if error.reason == "bomb":
                     raise
                 content = b""
-        path = asked.sent.partition(b"?")[0].decode("latin-1")
         call = registry.call_of(
-            upstream=route.name, provider=route.provider, endpoint=asked.endpoint, body=content, path=path
+            upstream=route.name, provider=route.provider, endpoint=asked.endpoint, body=content, path=asked.path
         )
         retries = head.first(b"x-stainless-retry-count") or b""
         return call._replace(

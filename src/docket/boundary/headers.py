@@ -13,6 +13,7 @@ HOP_BY_HOP = frozenset((b"connection", b"keep-alive", b"te", b"trailer", b"upgra
 FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 """Fields that place the end of a message: each hop sends exactly one of them."""
 _PRINTABLE = bytes(byte if 0x20 <= byte < 0x7F else ord("?") for byte in range(256))
+_LOOKED_AT = HOP_BY_HOP | FRAMING | {b"host"}
 _FIELD_OF = {"sized": b"content-length", "chunked": b"transfer-encoding"}
 
 
@@ -24,23 +25,20 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
     own (the Content-Length of an answer to HEAD means something, RFC 9110 section 8.6).
     """
     named = head.tokens(b"connection")
-    ends_here = HOP_BY_HOP.union(named) - FRAMING if named else HOP_BY_HOP
     kind, placed = framing.kind, framing.kind == "close"
     own = _FIELD_OF.get(kind) or (b"transfer-encoding" if head.count(b"transfer-encoding") else b"content-length")
     hosted = False
     found: list[bytes] = []
     for name, line in head.lines:
-        if name in ends_here or name[:6] == b"proxy-":
-            continue
-        if name in FRAMING:
+        if name not in _LOOKED_AT and name not in named and name[:6] != b"proxy-":
+            found.append(line)
+        elif name in FRAMING:
             if name == own and not placed:
                 placed = True
                 found.append(b"%b: %d" % (line[: len(name)], framing.length) if kind == "sized" else line)
-        elif host is not None and name == b"host":
+        elif name == b"host" and name not in named:
             hosted = True
-            found.append(b"%b: %b" % (line[: len(name)], host))
-        else:
-            found.append(line)
+            found.append(line if host is None else b"%b: %b" % (line[: len(name)], host))
     if host is not None and not hosted:
         found.insert(0, b"Host: %b" % host)
     if not placed and kind == "sized":

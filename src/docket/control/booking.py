@@ -14,7 +14,7 @@ from docket.control.budget import Amounts
 from docket.ledger.usage import Counts, Estimate, Usage
 from docket.policy.model import Policy
 from docket.pricing.cost import input_tokens, price, rate_of, sum_of, tier_name, unpriced
-from docket.pricing.estimate import Calibration, estimate
+from docket.pricing.estimate import Calibration, Part, estimate
 from docket.pricing.table import PER_FEE, STANDARD, PriceTable, Rates
 from docket.providers.call import Call, EndpointClass, Observation
 from docket.providers.request import public_name
@@ -84,19 +84,17 @@ class Booking:
         return max(known, hold.usd)
 
     def _learn(self, call: Call, seen: Observation | None, counts: Counts, amounts: Amounts) -> None:
-        self._calibration.learn(call.provider, call.model, call.body_bytes, amounts.usd, amounts.tokens)
-        into = input_tokens(counts.items)
-        self._calibration.learn_ratio(call.provider, call.model, "request", call.body_bytes, into)
+        body, into = call.body_bytes, input_tokens(counts.items)
+        parts: list[tuple[Part, int, int]] = [("request", body, into)]
         if seen is not None and seen.size:
-            part = "stream" if call.stream else "body"
-            self._calibration.learn_ratio(call.provider, call.model, part, seen.size, amounts.tokens - into)
+            parts.append((_answer_part(call), seen.size, amounts.tokens - into))
+        self._calibration.learn(call.provider, call.model, amounts.usd, amounts.tokens, parts, body=body)
 
     def _estimate(self, call: Call, seen: Observation | None) -> Estimate:
         """A guess from bytes that never passes what the call's own limits allow."""
-        part = "stream" if call.stream else "body"
         size = seen.size if seen is not None else 0
         into, from_run = self._calibration.tokens_of(call.provider, call.model, "request", call.body_bytes)
-        out, also = self._calibration.tokens_of(call.provider, call.model, part, size)
+        out, also = self._calibration.tokens_of(call.provider, call.model, _answer_part(call), size)
         limit = call.max_output
         if limit is None:
             found = self._table.resolve(call.provider, call.model)
@@ -114,6 +112,10 @@ class Booking:
         if found is not None:
             return found.tiers.get(STANDARD)
         return self._table.dearest(call.provider) if self._unpriced == "dearest" else None
+
+
+def _answer_part(call: Call) -> Part:
+    return "stream" if call.stream else "body"
 
 
 def tokens_of(counts: Counts) -> int:

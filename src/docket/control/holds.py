@@ -16,7 +16,7 @@ from docket.ledger.events import Note
 from docket.policy.model import Policy
 from docket.pricing.cost import tier_name
 from docket.pricing.estimate import (
-    MAX_CLASSES,
+    MAX_REMEMBERED,
     PRIOR_BYTES_PER_TOKEN,
     PRIOR_OUTPUT,
     Bounds,
@@ -61,7 +61,7 @@ class Holds:
         key = (call.provider, call.model)
         if key in self._said or self._quota or call.endpoint.kind is not EndpointClass.METERED:
             return ()
-        if len(self._said) < MAX_CLASSES:
+        if len(self._said) < MAX_REMEMBERED:
             self._said.add(key)
         found = self._table.resolve(*key)
         if found is not None and found.rule == "exact":
@@ -84,7 +84,7 @@ class Holds:
     def remember(self, answer_id: str, tokens: int) -> None:
         """Keep the settled total of an answer that a later stateful request may build on."""
         self._answers[answer_id] = tokens
-        if len(self._answers) > MAX_CLASSES:
+        if len(self._answers) > MAX_REMEMBERED:
             self._answers.popitem(last=False)
 
     def of(self, call: Call) -> Held | Refused:
@@ -122,7 +122,7 @@ class Holds:
         key = (call.provider, call.model)
         offered = self._offered.get(key)
         if offered is None:
-            if len(self._offered) >= MAX_CLASSES:
+            if len(self._offered) >= MAX_REMEMBERED:
                 self._offered.clear()
             offered = self._offered[key] = self._read(*key)
         if len(offered) == 1 and offered[0].always:

@@ -34,10 +34,9 @@ class Item:
     per: int | None = None
 
     def to_json(self) -> JsonObject:
-        document: JsonObject = {"kind": self.kind, "quantity": self.quantity}
-        if self.unit_usd is not None and self.per is not None:
-            document |= {"unit_usd": str(self.unit_usd), "per": self.per}
-        return document
+        if self.unit_usd is None or self.per is None:
+            return {"kind": self.kind, "quantity": self.quantity}
+        return {"kind": self.kind, "quantity": self.quantity, "unit_usd": str(self.unit_usd), "per": self.per}
 
 
 @frozen

@@ -6,17 +6,17 @@ bill. A token is at least one byte of the request, so its bytes bound its input.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from docket.ledger.usage import Estimate, Item
 from docket.pricing.cost import rate_of, sum_of
 from docket.pricing.table import STANDARD, Rates
 
-K = TypeVar("K")
-V = TypeVar("V")
+Part = Literal["request", "stream", "body"]
+"""What bytes are counted of: a request, a streamed answer, or one that came whole."""
 
 INPUT_KINDS = ("input", "cache_read", "cache_write_5m", "cache_write_1h", "input_audio", "input_image", "input_video")
 """As what a byte of the request may be billed."""
@@ -29,10 +29,15 @@ MIN_SAMPLES = 8
 """Settled calls of a model and size class before their largest replaces the prior."""
 MARGIN = (5, 4)
 """Above the largest of the calls seen, since the next one may be larger."""
-MAX_CLASSES = 1024
-"""Classes remembered: an agent that invents model names must not grow memory."""
+MAX_REMEMBERED = 1024
+"""Models, and answers, that are remembered: an agent that invents model names must not grow memory."""
 STREAM_BYTES_PER_TOKEN, BODY_BYTES_PER_TOKEN = 48, 4
 """Answer bytes per output token before calibration; a stream wraps each few tokens in JSON."""
+_PRIORS: Mapping[Part, int] = {
+    "request": PRIOR_BYTES_PER_TOKEN,
+    "stream": STREAM_BYTES_PER_TOKEN,
+    "body": BODY_BYTES_PER_TOKEN,
+}
 
 
 class Bounds(NamedTuple):
@@ -106,54 +111,62 @@ class _Ratio:
     tokens: int = 0
 
 
+@dataclass(slots=True)
+class _Model:
+    classes: defaultdict[int, _Class] = field(default_factory=lambda: defaultdict(_Class))
+    ratios: defaultdict[Part, _Ratio] = field(default_factory=lambda: defaultdict(_Ratio))
+
+
 class Calibration:
     """What this run's own settled calls came to, by model and size class (the power of two of the body's bytes)."""
 
     def __init__(self) -> None:
-        self._classes: OrderedDict[tuple[str, str, int], _Class] = OrderedDict()
-        self._ratios: OrderedDict[tuple[str, str, str], _Ratio] = OrderedDict()
+        self._models: OrderedDict[tuple[str, str], _Model] = OrderedDict()
 
-    def learn(self, provider: str, model: str, body_bytes: int, usd: int, tokens: int) -> None:
-        """Take the settled figures of one call."""
-        key = (provider, model, body_bytes.bit_length())
-        seen = _entry(self._classes, key, _Class)
+    def learn(
+        self, provider: str, model: str, usd: int, tokens: int, parts: Iterable[tuple[Part, int, int]], *, body: int
+    ) -> None:
+        """Take the settled picodollars and tokens of a call with a ``body`` of so many bytes.
+
+        ``parts`` are the bytes of its request and of its answer, with the tokens that each came to.
+        """
+        known = self._of(provider, model)
+        seen = known.classes[body.bit_length()]
         seen.calls += 1
         seen.usd, seen.tokens = max(seen.usd, usd), max(seen.tokens, tokens)
+        for part, amount, of_it in parts:
+            ratio = known.ratios[part]
+            ratio.amount += amount
+            ratio.tokens += of_it
 
     def expected(self, provider: str, model: str, body_bytes: int) -> tuple[int, int, bool]:
         """The largest (picodollars, tokens) of the class with its margin, and whether enough calls were seen."""
-        seen = self._classes.get((provider, model, body_bytes.bit_length()))
+        known = self._models.get((provider, model))
+        seen = known.classes.get(body_bytes.bit_length()) if known is not None else None
         if seen is None:
             return 0, 0, False
         over, under = MARGIN
         return -(-seen.usd * over // under), -(-seen.tokens * over // under), seen.calls >= MIN_SAMPLES
 
-    def learn_ratio(self, provider: str, model: str, part: str, amount: int, tokens: int) -> None:
-        """Take the bytes and tokens of one part (``request``, ``stream``, ``body``) of one call."""
-        key = (provider, model, part)
-        seen = _entry(self._ratios, key, _Ratio)
-        seen.amount += amount
-        seen.tokens += tokens
-
-    def tokens_of(self, provider: str, model: str, part: str, amount: int) -> tuple[int, bool]:
+    def tokens_of(self, provider: str, model: str, part: Part, amount: int) -> tuple[int, bool]:
         """Tokens in ``amount`` bytes of one part, rounded up, and whether the run's own calls say so."""
-        seen = self._ratios.get((provider, model, part))
+        known = self._models.get((provider, model))
+        seen = known.ratios.get(part) if known is not None else None
         if seen is not None and seen.amount and seen.tokens:
             return -(-amount * seen.tokens // seen.amount), True
-        priors = {"request": PRIOR_BYTES_PER_TOKEN, "stream": STREAM_BYTES_PER_TOKEN, "body": BODY_BYTES_PER_TOKEN}
-        return -(-amount // priors[part]), False
+        return -(-amount // _PRIORS[part]), False
 
-
-def _entry(classes: OrderedDict[K, V], key: K, fresh: Callable[[], V]) -> V:
-    """What stands at ``key``, now last; the one that was not touched for longest goes when there are too many."""
-    found = classes.get(key)
-    if found is not None:
-        classes.move_to_end(key)
-        return found
-    found = classes[key] = fresh()
-    if len(classes) > MAX_CLASSES:
-        classes.popitem(last=False)
-    return found
+    def _of(self, provider: str, model: str) -> _Model:
+        """What is known of a model, now last; the one that was not touched for longest goes when there are too many."""
+        key = (provider, model)
+        known = self._models.get(key)
+        if known is None:
+            known = self._models[key] = _Model()
+            if len(self._models) > MAX_REMEMBERED:
+                self._models.popitem(last=False)
+        else:
+            self._models.move_to_end(key)
+        return known
 
 
 def estimate(input_tokens: int, output_tokens: int, rates: Rates | None, *, calibrated: bool) -> Estimate:
