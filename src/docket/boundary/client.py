@@ -74,15 +74,14 @@ class HttpClient:
             data, self._unsent = self._unsent + data, b""
         return self._connection.write(data)
 
-    async def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> None:
-        """Send the ``last`` bytes of the body and its end in one write. Raises ClientGoneError."""
+    def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> Awaitable[None]:
+        """Send the ``last`` bytes of the body and its end in one write, once awaited. Raises ClientGoneError."""
         data, self._unsent = self._unsent, b""
         if self._framing.kind == "chunked":
             data += (encode_chunk(last) if last else b"") + encode_last_chunk(trailers)
         else:
             data += last
-        if data:
-            await self._connection.write(data)
+        return self._connection.write(data) if data else self.flush()
 
     async def refuse(self, answer: Answer) -> None:
         """Answer in place of the upstream. Raises ClientGoneError."""

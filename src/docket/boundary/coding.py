@@ -145,7 +145,8 @@ class Decoder:
 
 def content_codings(head: Head) -> list[bytes]:
     """The codings of a body in the order of their application, without ``identity``."""
-    return [name for name in head.tokens(b"content-encoding") if name != b"identity"]
+    named = head.tokens(b"content-encoding")
+    return [name for name in named if name != b"identity"] if named else named
 
 
 def decode_whole(data: bytes, codings: Sequence[bytes], limit: int) -> bytes:

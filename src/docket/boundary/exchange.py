@@ -149,7 +149,7 @@ class Exchange:
         seen = tee.finish(clean=carried.reason is None)
         head = carried.head
         ended = Ended(
-            reason=_reason(carried, seen),
+            reason=carried.reason or _reason(head, seen),
             status=head.status if head is not None else None,
             error_type=seen.error_type if seen is not None else None,
             retry_after=head is not None and head.first(b"retry-after") is not None,
@@ -178,11 +178,8 @@ class Exchange:
         return settlement, ended, self._record(event, *later)
 
 
-def _reason(carried: Carried, seen: Observation | None) -> str:
-    """The ``reason`` of the end event (evidence format section 2)."""
-    if carried.reason is not None:
-        return carried.reason
-    head = carried.head
+def _reason(head: ResponseHead | None, seen: Observation | None) -> str:
+    """The ``reason`` of the end event of a call whose answer came whole (evidence format section 2)."""
     if head is None or not 200 <= head.status < 300:
         return "status"
     return reason_of(seen)

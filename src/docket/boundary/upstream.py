@@ -38,11 +38,12 @@ class Idle:
     """Connections to one origin that wait for their next request."""
 
     def __init__(self) -> None:
+        self._time = asyncio.get_running_loop().time
         self._links: deque[tuple[float, Link]] = deque()
 
     def take(self) -> Link | None:
         """The one that was used last, if it may carry another request."""
-        now = asyncio.get_running_loop().time()
+        now = self._time()
         while self._links:
             since, link = self._links.pop()
             if now - since < KEEP_SECONDS and link.usable:
@@ -53,7 +54,7 @@ class Idle:
 
     def keep(self, link: Link) -> None:
         """Take in a connection that has carried a whole answer."""
-        links, now = self._links, asyncio.get_running_loop().time()
+        links, now = self._links, self._time()
         while links and (len(links) >= MAX_IDLE or now - links[0][0] > KEEP_SECONDS or links[0][1].ended):
             links.popleft()[1].close()
         links.append((now, link))

@@ -175,34 +175,32 @@ def _headers(lines: list[bytes]) -> tuple[Header, ...]:
 
 def request_framing(head: RequestHead) -> Framing:
     """How the body of a request ends (RFC 9112 section 6.3). Raises WireError where readers could disagree."""
-    encodings, lengths = head.tokens(b"transfer-encoding"), head.values(b"content-length")
+    encodings = head.tokens(b"transfer-encoding")
     if encodings:
-        if lengths or head.minor == 0:
+        if b"content-length" in head or head.minor == 0:
             raise WireError("Transfer-Encoding beside Content-Length or in HTTP/1.0")
         if encodings != [b"chunked"]:
             raise WireError("a transfer coding other than chunked", status=501)
         return CHUNKED
-    if lengths:
-        return Framing("sized", _length(lengths)) if lengths != [b"0"] else NO_BODY
-    return NO_BODY
+    return _sized(head) if b"content-length" in head else NO_BODY
 
 
 def response_framing(head: ResponseHead, method: bytes) -> Framing:
     """How the body of the response to a ``method`` request ends (RFC 9112 section 6.3). Raises WireError."""
     if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
         return NO_BODY
-    encodings, lengths = head.tokens(b"transfer-encoding"), head.values(b"content-length")
+    encodings = head.tokens(b"transfer-encoding")
     if encodings:
         return CHUNKED if encodings[-1] == b"chunked" else UNTIL_CLOSE
-    if lengths:
-        return Framing("sized", _length(lengths)) if lengths != [b"0"] else NO_BODY
-    return UNTIL_CLOSE
+    return _sized(head) if b"content-length" in head else UNTIL_CLOSE
 
 
-def _length(lengths: list[bytes]) -> int:
-    if len(set(lengths)) != 1 or not lengths[0].isdigit() or len(lengths[0]) > MAX_SIZE_DIGITS:
+def _sized(head: Head) -> Framing:
+    first, *others = head.values(b"content-length")
+    if not first.isdigit() or len(first) > MAX_SIZE_DIGITS or any(other != first for other in others):
         raise WireError("malformed Content-Length")
-    return int(lengths[0])
+    length = int(first)
+    return Framing("sized", length) if length else NO_BODY
 
 
 @dataclass(slots=True)

@@ -89,9 +89,9 @@ def _check(value: Json, depth: int) -> None:
     if type(value) is dict:
         if depth > MAX_DEPTH:
             raise FormatError(f"nested deeper than {MAX_DEPTH}")
-        for name, member in value.items():
-            if name not in _NAMES and not _is_name(name):
-                raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
+        if not (_NAMES.issuperset(value) or all(map(_is_name, value))):
+            raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
+        for member in value.values():
             if type(member) not in _HARMLESS:
                 _check(member, depth + 1)
     elif type(value) is list:

@@ -284,12 +284,13 @@ class LedgerWriter:
         entries = [item.entry for item in committed.items if item.entry is not None]
         if entries:
             self.size, self.head = entries[-1].seq + 1, entries[-1].hash
-            self._open_calls += sum(_OPENS.get(entry.type, 0) for entry in entries)
+            self._open_calls += sum([_OPENS.get(entry.type, 0) for entry in entries])
             for observer in self._observers:
                 self._loop.call_soon(self._show, observer, iter(entries))
         for item in committed.items:
             if isinstance(item, _Append):
-                self._resolve(item.waiter, item.entry, self._error_of(item))
+                error = self._error_of(item) if item.entry is None else None
+                self._resolve(item.waiter, item.entry, error)
         if self._on_sync is not None and committed.items:
             self._on_sync(committed.took_us)
         if self.met is None and self._dead is None:
