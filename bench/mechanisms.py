@@ -23,6 +23,7 @@ from docket.pricing.table import PriceTable
 from docket.primitives.canonical import encode
 from docket.primitives.instant import Instant
 from docket.providers import registry
+from docket.providers.call import Sent
 from docket.telemetry.metrics import Metrics
 
 ROUNDS = 15
@@ -37,7 +38,7 @@ POLICIES = {
 def gate_step(resilience: Resilience) -> Callable[[], object]:
     """Admit and settle one call under ``resilience``, at a time that goes on."""
     endpoint = registry.recognise("openai", "POST", PATH)
-    call = registry.call_of(upstream="up", provider="openai", endpoint=endpoint, body=BODY, path=PATH)
+    call = registry.call_of(Sent("up", "openai", endpoint, PATH, BODY, len(BODY)))
     gate = Gate(Policy(resilience=resilience), PriceTable.parse(encode(PRICES), at="2026-11-30"))
     ended, now = Ended(reason="complete", status=200), 0
 

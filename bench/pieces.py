@@ -37,7 +37,7 @@ from docket.pricing.table import PriceTable
 from docket.primitives.canonical import encode
 from docket.primitives.instant import Instant, timestamp
 from docket.providers import registry
-from docket.providers.call import Observation
+from docket.providers.call import Observation, Sent
 
 ROUNDS = 7
 TIMES = 3000
@@ -77,7 +77,8 @@ def steps() -> dict[str, Callable[[], object]]:
     shelf, key = Shelf(), os.urandom(32)
     endpoint = registry.recognise("openai", "POST", PATH)
     gate = Gate(Policy(), PriceTable.parse(encode(PRICES), at="2026-11-30"))
-    call = registry.call_of(upstream="up", provider="openai", endpoint=endpoint, body=BODY, path=PATH)
+    sent = Sent("up", "openai", endpoint, PATH, BODY, len(BODY), retry_count=0)
+    call = registry.call_of(sent)
     chain, ended = Chain(), Ended(reason="complete", status=200)
 
     def look() -> object:
@@ -119,9 +120,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "look up framing, Host, Connection, Expect": look,
         "split the address, compare the token": lambda: address(head.target, TOKEN),
         "hold and digest the body": held,
-        "read what the body asks for": lambda: registry.call_of(
-            upstream="up", provider="openai", endpoint=endpoint, body=BODY, path=PATH
-        )._replace(retry_count=0),
+        "read what the body asks for": lambda: registry.call_of(sent),
         "fingerprint the credential": lambda: fingerprint(head, key),
         "admit and settle": decide,
         "choose and encode the request's fields": lambda: (

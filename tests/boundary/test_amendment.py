@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.kit.boundary import Answered, Record, run, stage
+from tests.kit.calls import call_of
 from tests.providers.fixtures import cut
 
 from docket.ledger.events import Forwarded
@@ -119,5 +120,5 @@ def test_a_call_that_is_no_stream_is_never_amended() -> None:
 
     for path, body in (("/v1/chat/completions", b'{"model": "m"}'), ("/v1/responses", STREAMED)):
         endpoint = registry.recognise("openai", "POST", path)
-        call = registry.call_of(upstream="u", provider="openai", endpoint=endpoint, body=body, path=path)
+        call = call_of(endpoint, body, path)
         assert asking_for_usage(call, body) is None

@@ -21,6 +21,7 @@ from docket.ledger.events import Event
 from docket.providers import registry
 from docket.storage.guard import EventLostError
 from kit.boundary import DOCKET, OpenAdmission, run
+from kit.calls import call_of
 
 BODY = b'{"model": "m", "stream": true, "messages": []}'
 FIRST = b'data: {"model": "m", "choices": [{"index": 0, "delta": {"content": "hi"}, "finish_reason": "stop"}]}\n\n'
@@ -138,9 +139,7 @@ class Scene:
             on_breach=lambda _breach: self.lines.append("breach"),
         )
         endpoint = registry.recognise("openai", "POST", "/v1/chat/completions")
-        call = registry.call_of(
-            upstream="up", provider="openai", endpoint=endpoint, body=BODY, path="/v1/chat/completions"
-        )
+        call = call_of(endpoint, BODY, "/v1/chat/completions")
         outgoing = Outgoing(
             origin=Origin("http", "h", 80), head=RequestHead(b"POST", b"/", 1, ()), target=b"/", body=Nothing()
         )

@@ -31,6 +31,7 @@ from docket.policy.parse import parse
 from docket.policy.resilience import Resilience
 from docket.primitives.instant import Instant
 from docket.providers import registry
+from tests.kit.calls import call_of
 
 S = 1_000_000
 FIXTURES = Path(__file__).parents[1] / "fixtures/usage"
@@ -221,7 +222,7 @@ def test_an_error_event_inside_a_200_stream_is_no_success(case: str, path: str, 
     body = (FIXTURES / f"{case}.sse").read_bytes()
     family = "anthropic" if "anthropic" in case else "openai"
     endpoint = registry.recognise(family, "POST", path)
-    asked = registry.call_of(upstream="up", provider=family, endpoint=endpoint, body=b'{"stream":true}', path=path)
+    asked = call_of(endpoint, b'{"stream":true}', path, provider=family)
     observer = registry.observer_of(asked, status=200, media_type=b"text/event-stream")
     assert observer is not None
     observer.feed(body)

@@ -23,6 +23,7 @@ from docket.primitives.money import Usd
 from docket.providers import registry
 from docket.providers.call import Observation
 from docket.storage.price_file import read_prices
+from tests.kit.calls import call_of
 
 TABLE = read_prices(None, "2026-11-30")
 ENDPOINT = registry.recognise("openai", "POST", "/v1/chat/completions")
@@ -73,9 +74,7 @@ def test_the_fold_of_the_ledger_books_what_the_gate_booked(
     booking = Booking(Policy(budget=Budget(unpriced=unpriced)), TABLE, Calibration())
     rebooking, expected = Rebooking(), Amounts()
     for number, (counted, hold, reason, model) in enumerate(made, 1):
-        call = registry.call_of(
-            upstream="openai", provider="openai", endpoint=ENDPOINT, body=b"{}", path="/v1/chat/completions"
-        )
+        call = call_of(ENDPOINT, b"{}", "/v1/chat/completions", upstream="openai")
         status = 500 if reason == "status" else None if reason == "connect" else 200
         ended = Ended(reason=reason, status=status, error_type=None, retry_after=False)
         seen = None if reason == "connect" else Observation(terminal="complete", counts=counted, model=model)

@@ -12,6 +12,7 @@ from typing import Any
 from docket.boundary.wire import ResponseHead, field_lines
 from docket.providers import registry
 from docket.providers.call import Call, Observation
+from tests.kit.calls import call_of
 
 HERE = Path(__file__).parents[1] / "fixtures" / "usage"
 FAMILY = {"openai": "openai", "anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama"}
@@ -63,13 +64,8 @@ class Fixture:
     def call(self) -> Call:
         request = self.document["request"]
         endpoint = registry.recognise(self.family, request["method"], request["path"])
-        return registry.call_of(
-            upstream="up",
-            provider="acme",
-            endpoint=endpoint,
-            body=json.dumps(request["body"]).encode(),  # noqa: TID251 - a client's body, not a canonical document
-            path=request["path"],
-        )
+        body = json.dumps(request["body"]).encode()  # noqa: TID251 - a client's body, not a canonical document
+        return call_of(endpoint, body, request["path"], provider="acme")
 
     def observe(self, pieces: list[bytes], *, clean: bool | None = None) -> Observation:
         status = self.document["response"]["status"]

@@ -6,21 +6,20 @@ import json
 
 import pytest
 
-from docket.providers.registry import call_of, recognise
-from docket.providers.request import public_name, read_request
+from docket.providers.registry import recognise
+from docket.providers.request import public_name
+from tests.kit.calls import call_of
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"text"', b"1", b"\xff", b"[" * 2000])
 def test_a_body_that_is_no_object_is_not_parsed(body: bytes) -> None:
-    asked = read_request(body)
-    assert not asked.parsed
     endpoint = recognise("openai", "POST", "/v1/chat/completions")
-    call = call_of(upstream="u", provider="openai", endpoint=endpoint, body=body, path="/v1/chat/completions")
+    call = call_of(endpoint, body, "/v1/chat/completions")
     assert (call.parsed, call.model) == (False, "unknown")
 
 
 def test_an_object_is_parsed_whatever_it_holds() -> None:
-    assert read_request(b"{}").parsed
+    assert call_of(recognise("openai", "POST", "/v1/chat/completions"), b"{}", "/v1/chat/completions").parsed
 
 
 @pytest.mark.parametrize(
@@ -30,7 +29,7 @@ def test_an_object_is_parsed_whatever_it_holds() -> None:
 def test_a_legacy_completion_may_produce_its_limit_for_each_prompt(prompt: object, choices: int) -> None:
     endpoint = recognise("openai", "POST", "/v1/completions")
     body = json.dumps({"model": "m", "prompt": prompt, "max_tokens": 10}).encode()  # noqa: TID251 a client's own
-    call = call_of(upstream="u", provider="openai", endpoint=endpoint, body=body, path="/v1/completions")
+    call = call_of(endpoint, body, "/v1/completions")
     assert (call.max_output, call.choices) == (10, choices)
 
 
@@ -55,5 +54,5 @@ def test_a_gemini_request_is_open_where_its_bytes_do_not_hold_its_input(asked: o
     path = "/v1beta/models/gemini-2.5-pro:generateContent"
     endpoint = recognise("gemini", "POST", path)
     body = json.dumps(asked).encode()  # noqa: TID251 a client's own
-    call = call_of(upstream="u", provider="google", endpoint=endpoint, body=body, path=path)
+    call = call_of(endpoint, body, path, provider="google")
     assert call.open_input is is_open

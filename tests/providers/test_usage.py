@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from docket.providers import anthropic, gemini, registry
 from docket.providers.call import Observation
 from docket.providers.openai_usage import read_usage
+from tests.kit.calls import call_of
 
 JSON = b"application/json"
 NDJSON = b"application/x-ndjson"
@@ -23,7 +24,7 @@ def observe(
     """What the observer of a real endpoint makes of ``answer``, fed ``step`` bytes at a time."""
     endpoint = registry.recognise(family, "POST", path)
     body = json.dumps(request).encode()  # noqa: TID251 - a client's body
-    call = registry.call_of(upstream="u", provider=family, endpoint=endpoint, body=body, path=path)
+    call = call_of(endpoint, body, path, provider=family)
     observer = registry.observer_of(call, status=200, media_type=media_type)
     assert observer is not None
     for at in range(0, len(answer), step):
@@ -403,9 +404,7 @@ def test_what_is_no_answer_is_unknown_and_raises_nothing(body: bytes, family: st
 )
 def test_what_a_chat_request_asks_for(body: Any, model: str, stream: bool, limit: int | None, open_input: bool) -> None:
     endpoint = registry.recognise("openai", "POST", "/v1/chat/completions")
-    call = registry.call_of(
-        upstream="u", provider="openai", endpoint=endpoint, body=dump(body), path="/v1/chat/completions"
-    )
+    call = call_of(endpoint, dump(body), "/v1/chat/completions")
     assert (call.model, call.stream, call.max_output, call.open_input) == (model, stream, limit, open_input)
     assert call.private_model == ("x" * 129 if model == "unfit" else None)
 

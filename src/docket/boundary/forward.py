@@ -34,7 +34,7 @@ from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
-from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
+from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint, Sent
 from docket.storage.blobs import Blobs
 
 MAX_DECODED = 256 * 1024 * 1024
@@ -169,7 +169,9 @@ class Forwarder:
         kept = self._settings.max_body_bytes if self._settings.record_responses else 0
         if not observed:
             return Tee(None, keep=kept)
-        return Tee(lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), keep=kept)
+        return Tee(
+            lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), keep=kept
+        )
 
     def _call(self, asked: _Asked, held: HeldBody) -> Call:
         """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
@@ -183,14 +185,18 @@ class Forwarder:
                 if error.reason == "bomb":
                     raise
                 content = b""
-        call = registry.call_of(
-            upstream=route.name, provider=route.provider, endpoint=asked.endpoint, body=content, path=asked.path
-        )
         retries = head.first(b"x-stainless-retry-count") or b""
-        return call._replace(
-            body_bytes=held.size,
-            credential=fingerprint(head, self._key),
-            retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
+        return registry.call_of(
+            Sent(
+                upstream=route.name,
+                provider=route.provider,
+                endpoint=asked.endpoint,
+                path=asked.path,
+                body=content,
+                body_bytes=held.size,
+                retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
+                credential=fingerprint(head, self._key),
+            )
         )
 
     async def _pass(self, asked: _Asked, client: HttpClient) -> None:

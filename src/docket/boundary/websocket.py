@@ -37,7 +37,7 @@ from docket.primitives.canonical import Json
 from docket.primitives.frames import CONTROL, TEXT, Message, MessageReader, encode_message
 from docket.providers import registry
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint
+from docket.providers.call import Call, Endpoint, Sent
 from docket.providers.figures import text
 from docket.storage.guard import EventLostError
 
@@ -204,14 +204,16 @@ class Relay:
 
     def _call(self, payload: bytes) -> Call:
         path = self._target.partition(b"?")[0].decode("latin-1")
-        call = registry.call_of(
+        sent = Sent(
             upstream=self._route.name,
             provider=self._route.provider,
             endpoint=self._endpoint,
-            body=payload,
             path=path,
+            body=payload,
+            body_bytes=len(payload),
+            credential=self._credential,
         )
-        return call._replace(stream=True, credential=self._credential)
+        return registry.call_of(sent)._replace(stream=True)
 
     async def _refuse(self, call: Call, refused: Refused) -> None:
         await self._denials.deny(

@@ -30,8 +30,8 @@ class Fold(Protocol):
         """Take the next document; ``name`` is its event's name."""
         ...
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
-        """What the documents say; ``clean`` is false where the body ended before its framing did."""
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
+        """What the documents in ``size`` bytes say; ``clean`` is false where the body ended before its framing did."""
         ...
 
 
@@ -59,8 +59,8 @@ class AnswerObserver:
             self._done = True
             for name, written in self._framing.finish():
                 self._see(name, written)
-        observation = self._fold.observe(clean=clean, streamed=self._framing.streamed)
-        return observation._replace(unread=self._unread, size=self._size)
+        seen = self._fold.observe(clean=clean, streamed=self._framing.streamed, size=self._size)
+        return seen if self._unread is None else seen._replace(unread=self._unread)
 
     def _see(self, name: bytes, written: bytes | None) -> None:
         if written is None:
@@ -91,8 +91,8 @@ class ErrorFold:
     def see(self, name: bytes, document: Document) -> None:
         self._type = self._type or error_type(document)
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
-        return Observation(terminal="error", counts=NOTHING, error_type=self._type)
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
+        return Observation(terminal="error", counts=NOTHING, error_type=self._type, size=size)
 
 
 def error_type(document: Document) -> str | None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint, Observation
+from docket.providers.call import Call, Observation, Sent
 from docket.providers.figures import Document, Malformed, counter, limit, member, members, text
 from docket.providers.framing import framing_of
 from docket.providers.request import read_request
@@ -25,12 +25,9 @@ SERVER_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_", 
 class Anthropic:
     protocol = "anthropic"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        asked = read_request(body)
+    def call(self, sent: Sent) -> Call:
+        asked = read_request(sent)
         return asked.call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
             max_output=limit(asked.document, "max_tokens"),
             open_input=_is_open(asked.document),
             tier="fast" if asked.document.get("speed") == "fast" else None,
@@ -91,7 +88,7 @@ class MessageFold:
                 self._message(document)
                 self._final = True
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         whole = clean and not streamed and self._seen
         terminal = ending(error=self._failed, done=self.ended or whole, finish=self._stop, limits=LIMITS, clean=clean)
         final = self._final and terminal in ("complete", "incomplete")
@@ -104,6 +101,7 @@ class MessageFold:
             error_type=self._error,
             answer_id=self._id,
             reasoning=_reasoning(self._usage),
+            size=size,
         )
 
     def _message(self, message: Document) -> None:

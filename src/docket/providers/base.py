@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from docket.providers.call import Call, Endpoint, Observation
+from docket.providers.call import Call, Observation, Sent
+
 
 class Observer(Protocol):
     """Watches the decoded bytes of one answer."""
@@ -31,11 +32,8 @@ class Provider(Protocol):
 
     protocol: str
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        """What the decoded request ``body`` asks for; an unreadable body gives a call with ``parsed`` false.
-
-        ``path`` is the request's path as sent, without the query: some protocols name the model there.
-        """
+    def call(self, sent: Sent) -> Call:
+        """What a request asks for; an unreadable body gives a call with ``parsed`` false."""
         ...
 
     def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:

@@ -36,6 +36,23 @@ class Endpoint:
     """``openai``, ``anthropic``, ``gemini`` or ``ollama``: whose error shape a refusal takes."""
 
 
+class Sent(NamedTuple):
+    """A request to an endpoint as it came, of which a provider makes a ``Call``."""
+
+    upstream: str
+    provider: str
+    endpoint: Endpoint
+    path: str
+    """As sent, without the query: some protocols name the model there."""
+    body: bytes
+    """Without its content coding."""
+    body_bytes: int
+    """Of the body as sent."""
+    retry_count: int | None = None
+    credential: str | None = None
+    """As in ``Call``."""
+
+
 class Call(NamedTuple):
     """One request to an endpoint, before admission."""
 

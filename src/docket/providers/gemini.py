@@ -12,7 +12,7 @@ from typing import ClassVar
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint, Observation
+from docket.providers.call import Call, Observation, Sent
 from docket.providers.elements import Elements
 from docket.providers.endpoints import path_segments
 from docket.providers.figures import Document, Malformed, counter, limit, member, members, text
@@ -28,14 +28,11 @@ MODALITIES = {"AUDIO": "audio", "IMAGE": "image", "VIDEO": "video"}
 class Gemini:
     protocol = "gemini"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        asked = read_request(body)
-        model, _, verb = path_segments(path)[-1].rpartition(":")
+    def call(self, sent: Sent) -> Call:
+        asked = read_request(sent)
+        model, _, verb = path_segments(sent.path)[-1].rpartition(":")
         config = member(asked.document, "generationConfig") or member(asked.document, "generation_config")
         return asked.call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
             model=model,
             stream=verb == "streamGenerateContent",
             max_output=limit(config, "maxOutputTokens", "max_output_tokens"),
@@ -96,7 +93,7 @@ class ContentFold:
         self._finish = text(member(document, "promptFeedback"), "blockReason") or self._finish
         self.ended = self.ended or (self._finish is not None and bool(usage))
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         cut_short = frozenset({self._finish}) - COMPLETE if self._finish else frozenset()
         terminal = ending(error=self._failed, done=self.ended, finish=self._finish, limits=cut_short, clean=clean)
         counts, thoughts = read_usage(self._usage, final=terminal in ("complete", "incomplete"))
@@ -112,6 +109,7 @@ class ContentFold:
             error_type=self._error,
             answer_id=self._id,
             reasoning=thoughts,
+            size=size,
         )
 
 

@@ -11,7 +11,7 @@ from typing import ClassVar
 from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint, Observation
+from docket.providers.call import Call, Observation, Sent
 from docket.providers.figures import Document, Malformed, counter, limit, member, text
 from docket.providers.framing import Lines, framing_of
 from docket.providers.request import read_request
@@ -20,13 +20,10 @@ from docket.providers.request import read_request
 class Ollama:
     protocol = "ollama"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        asked = read_request(body)
-        embeds = endpoint.name == "/api/embed"
+    def call(self, sent: Sent) -> Call:
+        asked = read_request(sent)
+        embeds = sent.endpoint.name == "/api/embed"
         return asked.call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
             stream=not embeds and asked.document.get("stream") is not False,
             max_output=0 if embeds else limit(member(asked.document, "options"), "num_predict"),
         )
@@ -61,7 +58,7 @@ class GenerationFold:
             self._finish = text(document, "done_reason")
             self.ended = True
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         terminal = ending(
             error=self._failed, done=self.ended, finish=self._finish, limits=frozenset({"length"}), clean=clean
         )
@@ -70,6 +67,7 @@ class GenerationFold:
             counts=_counts(self._last, needs_output=not self._embeds),
             model=self._model,
             finish=self._finish,
+            size=size,
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from docket.providers.answer import AnswerObserver, ErrorFold
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint
+from docket.providers.call import Call, Sent
 from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
 from docket.providers.openai_choices import ChoicesFold
@@ -17,14 +17,11 @@ from docket.providers.request import read_request
 class OpenAIChat:
     protocol = "openai-chat"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        asked = read_request(body)
+    def call(self, sent: Sent) -> Call:
+        asked = read_request(sent)
         options = member(asked.document, "stream_options")
         include = options.get("include_usage")
         return asked.call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
             max_output=limit(asked.document, "max_completion_tokens", "max_tokens"),
             choices=limit(asked.document, "n") or 1,
             open_input=_is_open(asked.document),

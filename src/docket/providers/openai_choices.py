@@ -47,7 +47,7 @@ class ChoicesFold:
         if usage:
             self._figures = read_usage(usage)
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         terminal = ending(
             error=self._failed,
             done=self.ended or (clean and not streamed and self._seen),
@@ -65,4 +65,5 @@ class ChoicesFold:
             error_type=self._error,
             answer_id=self._id,
             reasoning=self._figures.reasoning if self._figures else None,
+            size=size,
         )

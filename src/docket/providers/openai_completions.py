@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docket.providers.answer import AnswerObserver, ErrorFold
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint
+from docket.providers.call import Call, Sent
 from docket.providers.figures import limit, member
 from docket.providers.framing import framing_of
 from docket.providers.openai_choices import ChoicesFold
@@ -17,16 +17,13 @@ DEFAULT_MAX_TOKENS = 16
 class OpenAICompletions:
     protocol = "openai-completions"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        asked = read_request(body)
+    def call(self, sent: Sent) -> Call:
+        asked = read_request(sent)
         include = member(asked.document, "stream_options").get("include_usage")
         prompt = asked.document.get("prompt")
         prompts = len(prompt) if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int) else 1
         answers = max(limit(asked.document, "n") or 1, limit(asked.document, "best_of") or 1)
         return asked.call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
             max_output=limit(asked.document, "max_tokens") or DEFAULT_MAX_TOKENS,
             choices=prompts * answers,
             usage_in_stream=include if isinstance(include, bool) else None,

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from docket.providers.answer import AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint, Observation
+from docket.providers.call import Call, Observation, Sent
 from docket.providers.figures import Document, member, text
 from docket.providers.framing import framing_of
 from docket.providers.openai_usage import Figures, counts, read_usage
@@ -16,10 +16,8 @@ from docket.providers.request import read_request
 class OpenAIEmbeddings:
     protocol = "openai-embeddings"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        return read_request(body).call(
-            upstream=upstream, provider=provider, endpoint=endpoint, stream=False, max_output=0
-        )
+    def call(self, sent: Sent) -> Call:
+        return read_request(sent).call(stream=False, max_output=0)
 
     def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
         return AnswerObserver(framing_of(media_type), EmbeddingsFold() if status < 400 else ErrorFold())
@@ -46,11 +44,12 @@ class EmbeddingsFold:
         usage = member(document, "usage")
         self._figures = read_usage(usage) if usage else None
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         terminal = ending(error=self._failed, done=clean and self._seen, finish=None, limits=frozenset(), clean=clean)
         return Observation(
             terminal=terminal,
             counts=counts(self._figures, final=terminal == "complete"),
             model=self._model,
             error_type=self._error,
+            size=size,
         )

@@ -11,7 +11,7 @@ from typing import ClassVar
 from docket.ledger.usage import Counts
 from docket.providers.answer import AnswerObserver, ErrorFold, error_type
 from docket.providers.base import Observer
-from docket.providers.call import Call, Endpoint, Observation, Terminal
+from docket.providers.call import Call, Observation, Sent, Terminal
 from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
 from docket.providers.openai_usage import Figures, counts, read_usage
@@ -33,13 +33,10 @@ FEES = {"web_search_call": "web_search", "file_search_call": "file_search"}
 class OpenAIResponses:
     protocol = "openai-responses"
 
-    def call(self, *, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-        asked = read_request(body)
+    def call(self, sent: Sent) -> Call:
+        asked = read_request(sent)
         previous = text(asked.document, "previous_response_id")
         return asked.call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
             max_output=limit(asked.document, "max_output_tokens"),
             tier=text(asked.document, "service_tier"),
             stateful=previous is not None,
@@ -100,7 +97,7 @@ class ResponseFold:
             for item in members(document, "output"):
                 self._fee(item)
 
-    def observe(self, *, clean: bool, streamed: bool) -> Observation:
+    def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         terminal = self._terminal or ("truncated" if streamed or not clean else "unterminated")
         figures = counts(self._figures, final=self._terminal is not None)
         return Observation(
@@ -112,6 +109,7 @@ class ResponseFold:
             error_type=self._error,
             answer_id=self._id,
             reasoning=self._figures.reasoning if self._figures else None,
+            size=size,
         )
 
     def _response(self, response: Document) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from docket.providers.anthropic import Anthropic
 from docket.providers.base import Observer, Provider
-from docket.providers.call import Call, Endpoint
+from docket.providers.call import Call, Endpoint, Sent
 from docket.providers.endpoints import find
 from docket.providers.gemini import Gemini
 from docket.providers.ollama import Ollama
@@ -35,12 +35,10 @@ def recognise(family: str, method: str, path: str) -> Endpoint:
     return find(family, method, path)
 
 
-def call_of(*, upstream: str, provider: str, endpoint: Endpoint, body: bytes, path: str) -> Call:
-    """What the decoded request ``body`` asks of ``endpoint``; without a parser only the model is looked for."""
-    reader = _BY_PROTOCOL.get(endpoint.protocol)
-    if reader is None:
-        return read_request(body).call(upstream=upstream, provider=provider, endpoint=endpoint)
-    return reader.call(upstream=upstream, provider=provider, endpoint=endpoint, body=body, path=path)
+def call_of(sent: Sent) -> Call:
+    """What a request asks of its endpoint; without a parser only the model is looked for."""
+    reader = _BY_PROTOCOL.get(sent.endpoint.protocol)
+    return reader.call(sent) if reader is not None else read_request(sent).call()
 
 
 def observer_of(call: Call, *, status: int, media_type: bytes) -> Observer | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
-from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint
+from docket.providers.call import UNKNOWN_MODEL, Call, Sent
 from docket.providers.figures import Document, text
 
 MAX_PUBLIC = 128
@@ -17,16 +17,13 @@ UNFIT = "unfit"
 class Asked(NamedTuple):
     """A request body that was looked at; ``document`` is empty where it could not be read."""
 
-    size: int
+    sent: Sent
     parsed: bool
     document: Document
 
     def call(
         self,
         *,
-        upstream: str,
-        provider: str,
-        endpoint: Endpoint,
         model: str | None = None,
         stream: bool | None = None,
         max_output: int | None = None,
@@ -41,21 +38,23 @@ class Asked(NamedTuple):
         named = model or text(self.document, "model")
         public = public_name(named) if named else UNKNOWN_MODEL
         return Call(
-            upstream=upstream,
-            provider=provider,
-            endpoint=endpoint,
+            upstream=self.sent.upstream,
+            provider=self.sent.provider,
+            endpoint=self.sent.endpoint,
             model=public,
             private_model=named if public == UNFIT else None,
             stream=self.document.get("stream") is True if stream is None else stream,
             max_output=max_output,
             choices=choices,
             tier=tier,
-            body_bytes=self.size,
+            body_bytes=self.sent.body_bytes,
             parsed=self.parsed,
             stateful=stateful or open_input,
             open_input=open_input,
             previous=previous,
             usage_in_stream=usage_in_stream,
+            retry_count=self.sent.retry_count,
+            credential=self.sent.credential,
         )
 
 
@@ -64,11 +63,11 @@ def public_name(name: str) -> str:
     return name if len(name) <= MAX_PUBLIC and name.isprintable() else UNFIT
 
 
-def read_request(body: bytes) -> Asked:
-    """``body`` (content coding removed) as a JSON object; anything else is not parsed."""
+def read_request(sent: Sent) -> Asked:
+    """The body of a request as a JSON object; anything else is not parsed."""
     try:
-        document = orjson.loads(body)
+        document = orjson.loads(sent.body)
     except orjson.JSONDecodeError:
         document = None
     parsed = isinstance(document, dict)
-    return Asked(len(body), parsed, document if parsed else {})
+    return Asked(sent, parsed, document if parsed else {})
