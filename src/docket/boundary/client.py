@@ -6,7 +6,7 @@ ClientGoneError, never an error of the upstream.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 
 from docket.boundary.connection import Connection, RequestBody
 from docket.boundary.headers import crossing
@@ -36,15 +36,13 @@ class HttpClient:
         self._unsent = b""
         self.started = False
         self.keep = head.persists
+        self.on_gone = connection.on_gone
+        """Call a listener once when the agent leaves; None stops listening."""
 
     @property
     def connection(self) -> Connection:
         """The connection itself, for another protocol on it."""
         return self._connection
-
-    def on_gone(self, listener: Callable[[], None] | None) -> None:
-        """Call ``listener`` once when the agent leaves; None stops listening."""
-        self._connection.on_gone(listener)
 
     async def informational(self, head: ResponseHead) -> None:
         """Pass on a 1xx of the upstream (RFC 9110 section 15.2), unless the agent has had that 100 already."""

@@ -115,8 +115,8 @@ class Chain:
         place = f',"seq":{seq},"ts":"{ts}"{draft.closing}'
         leaf = leaf_hash(b"".join((draft.opening, draft.sealed_data, f"{timing}{before}{sealed}{place}".encode())))
         own = leaf.hex()
-        middle, end = f'{timing},"hash":"{own}"{before}'.encode(), f"{place}\n".encode()
-        line = b"".join((draft.opening, draft.data_bytes, middle, disclosed, end))
+        rest = f'{timing},"hash":"{own}"{before}{disclosed}{place}\n'.encode()
+        line = b"".join((draft.opening, draft.data_bytes, rest))
         if len(line) + longer > MAX_LINE:
             raise FormatError(f"{draft.type} takes a line of {len(line) + longer} bytes; the limit is {MAX_LINE}")
         proof = self._advance(own, leaf, elapsed_us, watch)
@@ -213,10 +213,10 @@ def _is_hex(value: object) -> bool:
     return type(value) is str and _HEX.fullmatch(value) is not None
 
 
-def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, str, bytes, int]:
+def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, str, str, int]:
     """The disclosed members, the sealed and the disclosed spelling, and how much longer the line could be withheld."""
     if not draft.private_bytes:
-        return None, "", b"", 0
+        return None, "", "", 0
     private: JsonObject = {}
     sealed, disclosed, longer = [], [], 0
     salts = entropy(SALT_BYTES * len(draft.private_bytes)).hex()
@@ -225,9 +225,10 @@ def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, s
         salt = salts[start : start + 2 * SALT_BYTES]
         start += 2 * SALT_BYTES
         private[name] = {"salt": salt, "value": draft.private[name]}
-        hashed = commitment_hex(f'[{spelled},"{salt}",'.encode() + value + b"]")
+        text = value.decode()
+        hashed = commitment_hex(f'[{spelled},"{salt}",{text}]'.encode())
         sealed.append(f'{spelled}:"{hashed}"')
-        disclosed.append(f'{spelled}:{{"salt":"{salt}","value":'.encode() + value + b"}")
+        disclosed.append(f'{spelled}:{{"salt":"{salt}","value":{text}}}')
         if len(value) < _WITHHELD - _DISCLOSED:
             longer += _WITHHELD - _DISCLOSED - len(value)
-    return private, f',"private":{{{",".join(sealed)}}}', b',"private":{%b}' % b",".join(disclosed), longer
+    return private, f',"private":{{{",".join(sealed)}}}', f',"private":{{{",".join(disclosed)}}}', longer
