@@ -196,10 +196,11 @@ def response_framing(head: ResponseHead, method: bytes) -> Framing:
 
 
 def _sized(head: Head) -> Framing:
-    first, *others = head.values(b"content-length")
-    if not first.isdigit() or len(first) > MAX_SIZE_DIGITS or any(other != first for other in others):
+    lengths = head.values(b"content-length")
+    stated = lengths[0]
+    if not stated.isdigit() or len(stated) > MAX_SIZE_DIGITS or lengths.count(stated) != len(lengths):
         raise WireError("malformed Content-Length")
-    length = int(first)
+    length = int(stated)
     return Framing("sized", length) if length else NO_BODY
 
 

@@ -46,13 +46,13 @@ def _read(usage: Document) -> Figures:
     total = counter(usage, "total_tokens")
     inside = member(usage, "prompt_tokens_details") or member(usage, "input_tokens_details")
     outside = member(usage, "completion_tokens_details") or member(usage, "output_tokens_details")
-    cached = counter(inside, "cached_tokens")
+    cached = counter(inside, "cached_tokens") if inside else None
     if cached is None:
         cached = counter(usage, "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-    written = counter(inside, "cache_write_tokens", "cache_creation_tokens")
+    written = counter(inside, "cache_write_tokens", "cache_creation_tokens") if inside else None
     if written is None:
         written = counter(usage, "cache_creation_input_tokens")
-    reasoning = counter(outside, "reasoning_tokens")
+    reasoning = counter(outside, "reasoning_tokens") if outside else None
     if reasoning is None:
         reasoning = counter(usage, "reasoning_tokens")
     if prompt is None and total is not None:
