@@ -38,7 +38,8 @@ POLICIES = {
 def gate_step(resilience: Resilience) -> Callable[[], object]:
     """Admit and settle one call under ``resilience``, at a time that goes on."""
     endpoint = registry.recognise("openai", "POST", PATH)
-    call = registry.call_of(Sent("up", "openai", endpoint, PATH, BODY, len(BODY)))
+    sent = Sent(upstream="up", provider="openai", endpoint=endpoint, path=PATH, body=BODY, body_bytes=len(BODY))
+    call = registry.call_of(sent)
     gate = Gate(Policy(resilience=resilience), PriceTable.parse(encode(PRICES), at="2026-11-30"))
     ended, now = Ended(reason="complete", status=200), 0
 

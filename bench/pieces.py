@@ -77,7 +77,15 @@ def steps() -> dict[str, Callable[[], object]]:
     shelf, key = Shelf(), os.urandom(32)
     endpoint = registry.recognise("openai", "POST", PATH)
     gate = Gate(Policy(), PriceTable.parse(encode(PRICES), at="2026-11-30"))
-    sent = Sent("up", "openai", endpoint, PATH, BODY, len(BODY), retry_count=0)
+    sent = Sent(
+        upstream="up",
+        provider="openai",
+        endpoint=endpoint,
+        path=PATH,
+        body=BODY,
+        body_bytes=len(BODY),
+        retry_count=0,
+    )
     call = registry.call_of(sent)
     chain, ended = Chain(), Ended(reason="complete", status=200)
 

@@ -33,7 +33,7 @@ from kit.boundary import Record, run
     ],
 )
 def test_what_a_target_names(raw: bytes, name: str, rest: bytes) -> None:
-    assert address(raw, b"T") == Address(name, rest)
+    assert address(raw, b"T") == Address(name=name, rest=rest)
 
 
 @pytest.mark.parametrize("raw", [b"/", b"/r/", b"/r/TT/up", b"/r/t/up", b"/x/r/T/up", b"*", b"http://h", b"r/T/up"])

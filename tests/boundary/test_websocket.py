@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -271,7 +272,7 @@ def test_a_breach_is_acted_on_after_the_last_message_was_delivered() -> None:
     class Breaching(OpenAdmission):
         def settle(self, *given: Any) -> Any:
 
-            return super().settle(*given)._replace(breaches=(breach,))
+            return replace(super().settle(*given), breaches=(breach,))
 
     async def main() -> None:
         async with connected(admission=Breaching()) as (ws, on, _):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import Protocol, cast
 
 from docket.boundary.call_events import Measured, ending, reason_of, requested
 from docket.boundary.denials import Denials
@@ -24,12 +24,14 @@ from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.events import CallNumber, CapExceeded, Event
 from docket.primitives.canonical import Json
+from docket.primitives.frozen import frozen
 from docket.providers.call import Call, Observation
 from docket.storage.blobs import Blobs
 from docket.storage.guard import EventLostError
 
 
-class Request(NamedTuple):
+@frozen
+class Request:
     """A call and what is sent for it; ``private`` stands in the ``model.request`` event."""
 
     call: Call
@@ -38,7 +40,8 @@ class Request(NamedTuple):
     amended: bool = False
 
 
-class Handled(NamedTuple):
+@frozen
+class Handled:
     """An admitted call that has ended."""
 
     call: CallNumber
@@ -130,7 +133,7 @@ class Exchange:
         finally:
             for breach in settlement.breaches:
                 self._on_breach(breach)
-        return Handled(admitted.call, ended, settlement)
+        return Handled(call=admitted.call, ended=ended, settlement=settlement)
 
     async def deny(self, call: Call, refused: Refused, client: Client) -> None:
         """Record a refusal, then answer it. Raises ClientGoneError, LedgerError."""
@@ -163,7 +166,8 @@ class Exchange:
         if carried.detail:
             private["detail"] = carried.detail
         size = tee.size if head is not None else None
-        measured = Measured(size, carried.first_byte_us, self._clock.monotonic_us() - since)
+        took_us = self._clock.monotonic_us() - since
+        measured = Measured(bytes=size, first_byte_us=carried.first_byte_us, duration_us=took_us)
         event = ending(
             call,
             admitted,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable
 from functools import lru_cache
-from typing import NamedTuple
 
 from docket.boundary.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
 from docket.boundary.classes import Treatment, needs_body, treat
@@ -32,6 +31,7 @@ from docket.clock import Clock
 from docket.control.decision import Refused
 from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
+from docket.primitives.frozen import frozen
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
 from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint, Sent
@@ -50,7 +50,8 @@ def _recognise(family: str, method: str, path: str) -> Endpoint:
     return registry.recognise(family, method, path)
 
 
-class _Asked(NamedTuple):
+@frozen
+class _Asked:
     """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on, with its ``path``."""
 
     route: Route
@@ -98,7 +99,9 @@ class Forwarder:
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
-        asked = _Asked(route, endpoint, head, target, sent or target, path, body)
+        asked = _Asked(
+            route=route, endpoint=endpoint, head=head, target=target, sent=sent or target, path=path, body=body
+        )
         return self._decide(asked, client) if needs_body(endpoint.kind, head.method) else self._pass(asked, client)
 
     async def _decide(self, asked: _Asked, client: HttpClient) -> None:
@@ -137,7 +140,7 @@ class Forwarder:
                 private["amended_sha256"] = amended.sha256
             request = Request(
                 call=call,
-                outgoing=Outgoing(route.origin, asked.head, asked.sent, amended or held),
+                outgoing=Outgoing(origin=route.origin, head=asked.head, target=asked.sent, body=amended or held),
                 private=private,
                 amended=amended is not None or asked.sent != asked.target,
             )
@@ -202,7 +205,8 @@ class Forwarder:
     async def _pass(self, asked: _Asked, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible."""
         route, endpoint = asked.route, asked.endpoint
-        outgoing = Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body))
+        body = PassingBody(asked.body)
+        outgoing = Outgoing(origin=route.origin, head=asked.head, target=asked.sent, body=body)
         carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
         private = _targets(asked)
         if carried.detail:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from docket.boundary.headers import crossing
 from docket.boundary.link import Link
@@ -27,6 +27,7 @@ from docket.boundary.wire import (
     response_framing,
 )
 from docket.errors import DocketError, UpstreamError
+from docket.primitives.frozen import frozen
 
 Informed: TypeAlias = Callable[[ResponseHead], Awaitable[None]]
 """Takes a 1xx head on its way to the agent."""
@@ -52,7 +53,8 @@ class Sendable(Protocol):
         ...
 
 
-class Outgoing(NamedTuple):
+@frozen
+class Outgoing:
     """A request on its way upstream; ``target`` is what stands on the request line there."""
 
     origin: Origin

@@ -9,9 +9,9 @@ from __future__ import annotations
 import hmac
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from docket.boundary.origin import Origin, parse_base_url
+from docket.primitives.frozen import frozen
 
 OWN = "docket"
 """The name under which docket itself is reached: no upstream may have it."""
@@ -46,7 +46,8 @@ class Route:
         )
 
 
-class Address(NamedTuple):
+@frozen
+class Address:
     """A target that carries the run's token: the name after it, and the target that is left, in origin form."""
 
     name: str
@@ -63,7 +64,8 @@ def address(target: bytes, token: bytes) -> Address | None:
         return None
     name = _NAME.match(rest)
     left = rest[name.end() :] if name else rest
-    return Address(rest[: len(rest) - len(left)].decode("ascii", "replace"), left if left[:1] == b"/" else b"/" + left)
+    named = rest[: len(rest) - len(left)].decode("ascii", "replace")
+    return Address(name=named, rest=left if left[:1] == b"/" else b"/" + left)
 
 
 def origin_form(target: bytes) -> bytes:

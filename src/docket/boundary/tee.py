@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 
 from docket.boundary.coding import CodingError, Decoder, content_codings
 from docket.boundary.wire import ResponseHead
@@ -81,7 +82,7 @@ class Tee:
             return Observation(terminal=_ended(clean), counts=Counts(source="none"), unread="observer")
         if self.unread is None:
             return seen
-        return seen._replace(terminal=_ended(clean), unread=self.unread)
+        return replace(seen, terminal=_ended(clean), unread=self.unread)
 
     @property
     def sha256(self) -> str:

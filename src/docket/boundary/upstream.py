@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from docket.boundary.egress_proxy import ProxyRule
 from docket.boundary.link import Link
@@ -122,7 +122,7 @@ class Upstreams:
             return request
         credential = self._proxy.credential(origin)
         fields = () if credential is None else (_proxy_authorization(credential),)
-        return request._replace(target=b"http://" + origin.authority + request.target, added=fields)
+        return replace(request, target=b"http://" + origin.authority + request.target, added=fields)
 
     async def _connect(self, origin: Origin) -> Link:
         where = f"{origin.host}:{origin.port}"

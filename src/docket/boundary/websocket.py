@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -213,7 +213,7 @@ class Relay:
             body_bytes=len(payload),
             credential=self._credential,
         )
-        return registry.call_of(sent)._replace(stream=True)
+        return replace(registry.call_of(sent), stream=True)
 
     async def _refuse(self, call: Call, refused: Refused) -> None:
         await self._denials.deny(
@@ -273,7 +273,7 @@ class Relay:
         ended = Ended(reason=reason, error_type=seen.error_type if seen is not None else None)
         settlement = self._admission.settle(under_way.admitted, call, ended, seen)
         took_us = self._clock.monotonic_us() - under_way.since
-        measured = Measured(under_way.size, under_way.first_byte_us, took_us)
+        measured = Measured(bytes=under_way.size, first_byte_us=under_way.first_byte_us, duration_us=took_us)
         private: dict[str, Json] = {"response_sha256": self._digest.hexdigest()} if under_way.size else {}
         event = ending(call, under_way.admitted, ended, settlement, seen, measured, private=private)
         events = (event, *settlement.warnings, *settlement.breaches, *settlement.events)

@@ -12,7 +12,6 @@ from dataclasses import replace
 from decimal import Decimal
 from fnmatch import fnmatchcase
 from statistics import median_low
-from typing import NamedTuple
 
 from docket.control.booking import Booking
 from docket.control.breaker import BreakerPolicy, Breakers, Ended, Passage
@@ -26,6 +25,7 @@ from docket.policy.model import Models, Policy
 from docket.pricing.estimate import Calibration
 from docket.pricing.table import PriceTable
 from docket.primitives.canonical import JsonObject
+from docket.primitives.frozen import frozen
 from docket.primitives.instant import Duration, Instant, whole_seconds
 from docket.primitives.money import Usd
 from docket.providers.call import Call, EndpointClass, Observation
@@ -36,7 +36,8 @@ DURATIONS = 256
 """Settled calls whose durations make the median that a waiting call is told."""
 
 
-class Proposal(NamedTuple):
+@frozen
+class Proposal:
     """A call that may go now, and what would be reserved for it."""
 
     call: Call
@@ -44,7 +45,8 @@ class Proposal(NamedTuple):
     priced: bool
 
 
-class _Reservation(NamedTuple):
+@frozen
+class _Reservation:
     hold: Amounts
     passage: Passage
     since: Instant
@@ -123,7 +125,7 @@ class Gate:
             or self.budget.ask(held.amounts)
         )
         if answer is None:
-            return Proposal(call, held.amounts, held.priced)
+            return Proposal(call=call, hold=held.amounts, priced=held.priced)
         return _patient(answer) if isinstance(answer, Refused) else answer
 
     def barred(self, call: Call) -> Refused | None:
@@ -142,7 +144,7 @@ class Gate:
         passage, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
         self._limiter.take(now)
         self.budget.reserve(proposal.hold)
-        self._open[number] = _Reservation(proposal.hold, passage, now)
+        self._open[number] = _Reservation(hold=proposal.hold, passage=passage, since=now)
         usd = Usd(proposal.hold.usd) if proposal.priced else None
         events += self._holds.remarks(proposal.call)
         return Admitted(

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from docket.control.decision import Refused
 from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Event
 from docket.policy.resilience import BLIND_KINDS, Resilience
+from docket.primitives.frozen import frozen
 from docket.primitives.instant import Instant, whole_seconds
 
 MAX_BREAKERS = 256
@@ -58,7 +59,8 @@ class Verdict(StrEnum):
     """The end says nothing about the upstream."""
 
 
-class Ended(NamedTuple):
+@frozen
+class Ended:
     """How a call ended: the ``reason`` of its end event, and what the provider said."""
 
     reason: str
@@ -272,7 +274,8 @@ class Breaker:
         )
 
 
-class Passage(NamedTuple):
+@frozen
+class Passage:
     """A call's way through its breaker, to be settled once."""
 
     breaker: Breaker
@@ -298,7 +301,7 @@ class Breakers:
         """Let one call through; gives its passage and the transition that this was, if any."""
         self._tickets += 1
         breaker = self._of(upstream, credential)
-        return Passage(breaker, self._tickets), breaker.take(self._tickets, now)
+        return Passage(breaker=breaker, ticket=self._tickets), breaker.take(self._tickets, now)
 
     def settle(self, passage: Passage, ended: Ended, now: Instant) -> tuple[Event, ...]:
         """Learn from the end of a call; gives the transition that this was, if any."""

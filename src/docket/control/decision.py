@@ -7,10 +7,10 @@ once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Event, Hold
 from docket.ledger.usage import Usage
+from docket.primitives.frozen import frozen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,8 @@ class Refused:
         return self.retry_after is None
 
 
-class Admitted(NamedTuple):
+@frozen
+class Admitted:
     """A reservation for one call."""
 
     call: CallNumber
@@ -45,7 +46,8 @@ class Admitted(NamedTuple):
     """What is recorded before the ``model.request`` event: the breaker's step to half-open."""
 
 
-class Settlement(NamedTuple):
+@frozen
+class Settlement:
     """What became of an admission: its priced bill, and the cap events that booking it caused (at most one a cap)."""
 
     usage: Usage | None

@@ -6,7 +6,7 @@ absent.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from docket.primitives.canonical import JsonObject
 from docket.primitives.frozen import frozen
@@ -16,7 +16,8 @@ Source = Literal["reported", "partial", "none"]
 """The provider's final figure; the last figure before the stream ended early; unknown."""
 
 
-class Counts(NamedTuple):
+@frozen
+class Counts:
     """Billed quantities by kind as the provider gave them; kinds never overlap, and ``none`` has no items."""
 
     source: Source

@@ -6,10 +6,10 @@ Invariant: ``cost_usd`` is there exactly when every item has a price and the sou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from docket.ledger.usage import Counts, Item, Usage
 from docket.pricing.table import STANDARD, Price, PriceTable, Rates
+from docket.primitives.frozen import frozen
 from docket.primitives.money import Usd
 
 STANDARD_SPELLINGS = frozenset({"default", "standard", "auto", "on_demand", "standard_only", "unspecified"})
@@ -34,7 +34,8 @@ A one-hour cache write is not among them: whoever sells it charges more than for
 """
 
 
-class Bill(NamedTuple):
+@frozen
+class Bill:
     """A priced usage and the tier whose prices were taken, with its context size where that has its own."""
 
     usage: Usage
@@ -46,14 +47,14 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     name = tier_name(tier)
     found = table.resolve(provider, model)
     if found is None or counts.source == "none":
-        return Bill(unpriced(counts), name)
+        return Bill(usage=unpriced(counts), tier=name)
     if found.sized:
         name = sized_tier(found.tiers, name, input_tokens(counts.items))
     rates = found.tiers.get(name, {})
     quantities = counts.items
     if "request" in rates:
         quantities = (*quantities, ("request", 1))
-    return Bill(_usage(counts, quantities, rates), name)
+    return Bill(usage=_usage(counts, quantities, rates), tier=name)
 
 
 def unpriced(counts: Counts) -> Usage:

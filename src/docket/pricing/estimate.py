@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from docket.ledger.usage import Estimate, Item
 from docket.pricing.cost import rate_of, sum_of
 from docket.pricing.table import STANDARD, Rates
+from docket.primitives.frozen import frozen
 
 Part = Literal["request", "stream", "body"]
 """What bytes are counted of: a request, a streamed answer, or one that came whole."""
@@ -40,7 +41,8 @@ _PRIORS: Mapping[Part, int] = {
 }
 
 
-class Bounds(NamedTuple):
+@frozen
+class Bounds:
     """At most so many tokens in and out."""
 
     input: int

@@ -1,6 +1,7 @@
 """Dataclasses that are made for every call: frozen for the type checker, not at run time.
 
-One that is frozen at run time takes three times as long to make, because every field is set by a call.
+One that is frozen at run time takes three times as long to make, because every field is set by a call; a named tuple
+takes half as long again, and five times as long to look into.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ lower the evidence.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Protocol
 
 import orjson
@@ -60,7 +61,7 @@ class AnswerObserver:
             for name, written in self._framing.finish():
                 self._see(name, written)
         seen = self._fold.observe(clean=clean, streamed=self._framing.streamed, size=self._size)
-        return seen if self._unread is None else seen._replace(unread=self._unread)
+        return seen if self._unread is None else replace(seen, unread=self._unread)
 
     def _see(self, name: bytes, written: bytes | None) -> None:
         if written is None:

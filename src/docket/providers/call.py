@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from docket.ledger.usage import Counts
+from docket.primitives.frozen import frozen
 
 UNKNOWN_MODEL = "unknown"
 """Stands in events where no model could be read."""
@@ -36,7 +37,8 @@ class Endpoint:
     """``openai``, ``anthropic``, ``gemini`` or ``ollama``: whose error shape a refusal takes."""
 
 
-class Sent(NamedTuple):
+@frozen
+class Sent:
     """A request to an endpoint as it came, of which a provider makes a ``Call``."""
 
     upstream: str
@@ -53,7 +55,8 @@ class Sent(NamedTuple):
     """As in ``Call``."""
 
 
-class Call(NamedTuple):
+@frozen
+class Call:
     """One request to an endpoint, before admission."""
 
     upstream: str
@@ -90,7 +93,8 @@ Terminal = Literal["complete", "incomplete", "error", "truncated", "unterminated
 """How an answer ended by its own protocol; ``unterminated`` is a clean end with content and no terminator."""
 
 
-class Observation(NamedTuple):
+@frozen
+class Observation:
     """What an observer made of a whole answer. Never wrong by guess: what was not seen is absent."""
 
     terminal: Terminal

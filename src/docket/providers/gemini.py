@@ -7,6 +7,7 @@ holds its cached part; thoughts and the prompts of tools stand beside candidates
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 from docket.ledger.usage import Counts
@@ -99,7 +100,7 @@ class ContentFold:
         counts, thoughts = read_usage(self._usage, final=terminal in ("complete", "incomplete"))
         if self._queries and counts.source != "none":
             searches = ("web_search", searches_billed(self._model or self._asked, self._queries))
-            counts = counts._replace(items=(*counts.items, searches))
+            counts = replace(counts, items=(*counts.items, searches))
         return Observation(
             terminal=terminal,
             counts=counts,

@@ -6,16 +6,16 @@ Cached tokens are part of the prompt's total and reasoning tokens part of the co
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from docket.ledger.usage import Counts
+from docket.primitives.frozen import frozen
 from docket.providers.answer import NOTHING
 from docket.providers.figures import Document, Malformed, counter, member
 
 Items = tuple[tuple[str, int], ...]
 
 
-class Figures(NamedTuple):
+@frozen
+class Figures:
     """A usage object that was read: ``items`` None is unknown."""
 
     items: Items | None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import orjson
 
+from docket.primitives.frozen import frozen
 from docket.providers.call import UNKNOWN_MODEL, Call, Sent
 from docket.providers.figures import Document, text
 
@@ -14,7 +13,8 @@ MAX_PUBLIC = 128
 UNFIT = "unfit"
 
 
-class Asked(NamedTuple):
+@frozen
+class Asked:
     """A request body that was looked at; ``document`` is empty where it could not be read."""
 
     sent: Sent
@@ -70,4 +70,4 @@ def read_request(sent: Sent) -> Asked:
     except orjson.JSONDecodeError:
         document = None
     parsed = isinstance(document, dict)
-    return Asked(sent, parsed, document if parsed else {})
+    return Asked(sent=sent, parsed=parsed, document=document if parsed else {})
