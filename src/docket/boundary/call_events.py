@@ -8,14 +8,14 @@ from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Settlement
 from docket.ledger.events import ModelError, ModelRequest, ModelResponse
 from docket.primitives.canonical import Json
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers.call import Call, Observation
 
 _ANSWERED = frozenset({"complete", "incomplete", "unterminated"})
 """Reasons of a ``model.response``; any other is a ``model.error`` (evidence format section 2)."""
 
 
-@frozen
+@value
 class Measured:
     """What was measured of an answer: bytes (None without a head), and microseconds from the admission."""
 

@@ -24,13 +24,13 @@ from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.events import CallNumber, CapExceeded, Event
 from docket.primitives.canonical import Json
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers.call import Call, Observation
 from docket.storage.blobs import Blobs
 from docket.storage.guard import EventLostError
 
 
-@frozen
+@value
 class Request:
     """A call and what is sent for it; ``private`` stands in the ``model.request`` event."""
 
@@ -40,7 +40,7 @@ class Request:
     amended: bool = False
 
 
-@frozen
+@value
 class Handled:
     """An admitted call that has ended."""
 
@@ -133,7 +133,7 @@ class Exchange:
         finally:
             for breach in settlement.breaches:
                 self._on_breach(breach)
-        return Handled(call=admitted.call, ended=ended, settlement=settlement)
+        return Handled(admitted.call, ended, settlement)
 
     async def deny(self, call: Call, refused: Refused, client: Client) -> None:
         """Record a refusal, then answer it. Raises ClientGoneError, LedgerError."""
@@ -152,10 +152,10 @@ class Exchange:
         seen = tee.finish(clean=carried.reason is None)
         head = carried.head
         ended = Ended(
-            reason=carried.reason or _reason(head, seen),
-            status=head.status if head is not None else None,
-            error_type=seen.error_type if seen is not None else None,
-            retry_after=head is not None and head.first(b"retry-after") is not None,
+            carried.reason or _reason(head, seen),
+            head.status if head is not None else None,
+            seen.error_type if seen is not None else None,
+            head is not None and b"retry-after" in head,
         )
         settlement = self._admission.settle(admitted, call, ended, seen)
         private: dict[str, Json] = {}
@@ -167,7 +167,7 @@ class Exchange:
             private["detail"] = carried.detail
         size = tee.size if head is not None else None
         took_us = self._clock.monotonic_us() - since
-        measured = Measured(bytes=size, first_byte_us=carried.first_byte_us, duration_us=took_us)
+        measured = Measured(size, carried.first_byte_us, took_us)
         event = ending(
             call,
             admitted,

@@ -31,7 +31,7 @@ from docket.clock import Clock
 from docket.control.decision import Refused
 from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
 from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint, Sent
@@ -50,7 +50,7 @@ def _recognise(family: str, method: str, path: str) -> Endpoint:
     return registry.recognise(family, method, path)
 
 
-@frozen
+@value
 class _Asked:
     """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on, with its ``path``."""
 
@@ -99,9 +99,7 @@ class Forwarder:
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
-        asked = _Asked(
-            route=route, endpoint=endpoint, head=head, target=target, sent=sent or target, path=path, body=body
-        )
+        asked = _Asked(route, endpoint, head, target, sent or target, path, body)
         return self._decide(asked, client) if needs_body(endpoint.kind, head.method) else self._pass(asked, client)
 
     async def _decide(self, asked: _Asked, client: HttpClient) -> None:
@@ -138,12 +136,8 @@ class Forwarder:
             amended = self._asking_for_usage(call, asked.head, held)
             if amended is not None:
                 private["amended_sha256"] = amended.sha256
-            request = Request(
-                call=call,
-                outgoing=Outgoing(origin=route.origin, head=asked.head, target=asked.sent, body=amended or held),
-                private=private,
-                amended=amended is not None or asked.sent != asked.target,
-            )
+            outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or held)
+            request = Request(call, outgoing, private, amended is not None or asked.sent != asked.target)
             tee = self._tee(call, observed=treatment is Treatment.METER)
             await self._exchange.handle(request, client if amended is None else TrimmingClient(client), tee)
         finally:
@@ -191,22 +185,21 @@ class Forwarder:
         retries = head.first(b"x-stainless-retry-count") or b""
         return registry.call_of(
             Sent(
-                upstream=route.name,
-                provider=route.provider,
-                endpoint=asked.endpoint,
-                path=asked.path,
-                body=content,
-                body_bytes=held.size,
-                retry_count=int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
-                credential=fingerprint(head, self._key),
+                route.name,
+                route.provider,
+                asked.endpoint,
+                asked.path,
+                content,
+                held.size,
+                int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
+                fingerprint(head, self._key),
             )
         )
 
     async def _pass(self, asked: _Asked, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible."""
         route, endpoint = asked.route, asked.endpoint
-        body = PassingBody(asked.body)
-        outgoing = Outgoing(origin=route.origin, head=asked.head, target=asked.sent, body=body)
+        outgoing = Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body))
         carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
         private = _targets(asked)
         if carried.detail:

@@ -27,7 +27,7 @@ from docket.boundary.wire import (
     response_framing,
 )
 from docket.errors import DocketError, UpstreamError
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 
 Informed: TypeAlias = Callable[[ResponseHead], Awaitable[None]]
 """Takes a 1xx head on its way to the agent."""
@@ -53,7 +53,7 @@ class Sendable(Protocol):
         ...
 
 
-@frozen
+@value
 class Outgoing:
     """A request on its way upstream; ``target`` is what stands on the request line there."""
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 
 from docket.boundary.origin import Origin, parse_base_url
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 
 OWN = "docket"
 """The name under which docket itself is reached: no upstream may have it."""
@@ -46,7 +46,7 @@ class Route:
         )
 
 
-@frozen
+@value
 class Address:
     """A target that carries the run's token: the name after it, and the target that is left, in origin form."""
 
@@ -65,7 +65,7 @@ def address(target: bytes, token: bytes) -> Address | None:
     name = _NAME.match(rest)
     left = rest[name.end() :] if name else rest
     named = rest[: len(rest) - len(left)].decode("ascii", "replace")
-    return Address(name=named, rest=left if left[:1] == b"/" else b"/" + left)
+    return Address(named, left if left[:1] == b"/" else b"/" + left)
 
 
 def origin_form(target: bytes) -> bytes:

@@ -273,7 +273,7 @@ class Relay:
         ended = Ended(reason=reason, error_type=seen.error_type if seen is not None else None)
         settlement = self._admission.settle(under_way.admitted, call, ended, seen)
         took_us = self._clock.monotonic_us() - under_way.since
-        measured = Measured(bytes=under_way.size, first_byte_us=under_way.first_byte_us, duration_us=took_us)
+        measured = Measured(under_way.size, under_way.first_byte_us, took_us)
         private: dict[str, Json] = {"response_sha256": self._digest.hexdigest()} if under_way.size else {}
         event = ending(call, under_way.admitted, ended, settlement, seen, measured, private=private)
         events = (event, *settlement.warnings, *settlement.breaches, *settlement.events)

@@ -25,7 +25,7 @@ from docket.policy.model import Models, Policy
 from docket.pricing.estimate import Calibration
 from docket.pricing.table import PriceTable
 from docket.primitives.canonical import JsonObject
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.primitives.instant import Duration, Instant, whole_seconds
 from docket.primitives.money import Usd
 from docket.providers.call import Call, EndpointClass, Observation
@@ -36,7 +36,7 @@ DURATIONS = 256
 """Settled calls whose durations make the median that a waiting call is told."""
 
 
-@frozen
+@value
 class Proposal:
     """A call that may go now, and what would be reserved for it."""
 
@@ -45,7 +45,7 @@ class Proposal:
     priced: bool
 
 
-@frozen
+@value
 class _Reservation:
     hold: Amounts
     passage: Passage
@@ -125,7 +125,7 @@ class Gate:
             or self.budget.ask(held.amounts)
         )
         if answer is None:
-            return Proposal(call=call, hold=held.amounts, priced=held.priced)
+            return Proposal(call, held.amounts, held.priced)
         return _patient(answer) if isinstance(answer, Refused) else answer
 
     def barred(self, call: Call) -> Refused | None:
@@ -144,12 +144,10 @@ class Gate:
         passage, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
         self._limiter.take(now)
         self.budget.reserve(proposal.hold)
-        self._open[number] = _Reservation(hold=proposal.hold, passage=passage, since=now)
+        self._open[number] = _Reservation(proposal.hold, passage, now)
         usd = Usd(proposal.hold.usd) if proposal.priced else None
         events += self._holds.remarks(proposal.call)
-        return Admitted(
-            call=number, hold=Hold(tokens=proposal.hold.tokens, usd=usd), waited_us=waited_us, events=events
-        )
+        return Admitted(number, Hold(proposal.hold.tokens, usd), waited_us, events)
 
     def admit(self, call: Call, now: Instant) -> Admitted | Refused | Wait:
         """Ask and take in one step."""
@@ -168,14 +166,7 @@ class Gate:
             self._holds.remember(observation.answer_id, booked.amounts.tokens)
         warnings, breaches = self.budget.settle(reservation.hold, booked.amounts)
         events = self._breakers.settle(reservation.passage, ended, now)
-        return Settlement(
-            usage=booked.usage,
-            model=booked.model,
-            tier=booked.tier,
-            warnings=warnings,
-            breaches=breaches,
-            events=events,
-        )
+        return Settlement(booked.usage, booked.model, booked.tier, warnings, breaches, events)
 
     def release(self, admitted: Admitted, now: Instant) -> None:
         """The call was never sent: give back everything but its number."""

@@ -15,7 +15,7 @@ from docket.policy.model import Policy
 from docket.pricing.cost import input_tokens, price, rate_of, sum_of, tier_name, unpriced
 from docket.pricing.estimate import Calibration, Part, estimate
 from docket.pricing.table import PER_FEE, STANDARD, PriceTable, Rates
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers.call import Call, EndpointClass, Observation
 from docket.providers.request import public_name
 
@@ -26,7 +26,7 @@ FEES = frozenset({"web_search", "file_search", "request"})
 NOTHING = Counts(source="none")
 
 
-@frozen
+@value
 class Booked:
     """A settled call."""
 
@@ -51,14 +51,14 @@ class Booking:
         counts = seen.counts if seen else NOTHING
         tier = seen.tier if seen else None
         if ended.reason in UNSENT or (counts.source == "none" and _refused_by_provider(ended)):
-            return Booked(usage=None, model=model, tier=tier_name(tier), amounts=Amounts(calls=1))
+            return Booked(None, model, tier_name(tier), Amounts(calls=1))
         if self._quota:
             usage, name = unpriced(counts), tier_name(tier)
         else:
             bill = price(counts, self._table, call.provider, model, tier)
             usage, name = bill.usage, bill.tier
         if call.endpoint.kind is not EndpointClass.METERED:
-            return Booked(usage=usage, model=model, tier=name, amounts=Amounts(calls=1))
+            return Booked(usage, model, name, Amounts(calls=1))
         cost = usage.cost_usd
         amounts = Amounts(cost.pico if cost is not None else self._usd(call, usage, hold), tokens_of(counts), 1)
         if usage.source == "reported":
@@ -68,7 +68,7 @@ class Booking:
             amounts = _at_least(amounts, _value(usage.estimate))
         else:
             amounts = _at_least(amounts, hold)
-        return Booked(usage=usage, model=model, tier=name, amounts=amounts)
+        return Booked(usage, model, name, amounts)
 
     def _usd(self, call: Call, usage: Usage, hold: Amounts) -> int:
         """Picodollars of a bill without a cost; items without a price count at the dearest known one, or as held."""

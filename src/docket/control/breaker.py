@@ -15,7 +15,7 @@ from typing import Literal, TypeAlias
 from docket.control.decision import Refused
 from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Event
 from docket.policy.resilience import BLIND_KINDS, Resilience
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.primitives.instant import Instant, whole_seconds
 
 MAX_BREAKERS = 256
@@ -59,7 +59,7 @@ class Verdict(StrEnum):
     """The end says nothing about the upstream."""
 
 
-@frozen
+@value
 class Ended:
     """How a call ended: the ``reason`` of its end event, and what the provider said."""
 
@@ -274,7 +274,7 @@ class Breaker:
         )
 
 
-@frozen
+@value
 class Passage:
     """A call's way through its breaker, to be settled once."""
 
@@ -301,7 +301,7 @@ class Breakers:
         """Let one call through; gives its passage and the transition that this was, if any."""
         self._tickets += 1
         breaker = self._of(upstream, credential)
-        return Passage(breaker=breaker, ticket=self._tickets), breaker.take(self._tickets, now)
+        return Passage(breaker, self._tickets), breaker.take(self._tickets, now)
 
     def settle(self, passage: Passage, ended: Ended, now: Instant) -> tuple[Event, ...]:
         """Learn from the end of a call; gives the transition that this was, if any."""

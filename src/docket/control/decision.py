@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Event, Hold
 from docket.ledger.usage import Usage
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Refused:
         return self.retry_after is None
 
 
-@frozen
+@value
 class Admitted:
     """A reservation for one call."""
 
@@ -46,7 +46,7 @@ class Admitted:
     """What is recorded before the ``model.request`` event: the breaker's step to half-open."""
 
 
-@frozen
+@value
 class Settlement:
     """What became of an admission: its priced bill, and the cap events that booking it caused (at most one a cap)."""
 

@@ -23,7 +23,7 @@ from docket.pricing.estimate import (
     Tariff,
 )
 from docket.pricing.table import STANDARD, PriceTable
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers.call import Call, EndpointClass
 
 MAX_TIERS = 16
@@ -33,7 +33,7 @@ _AUTO = frozenset({"priority", "flex", "fast"})
 _NO_TIERS: Set[str] = frozenset()
 
 
-@frozen
+@value
 class Held:
     """A reservation; ``priced`` is false where no dollar figure can be given."""
 
@@ -91,7 +91,7 @@ class Holds:
     def of(self, call: Call) -> Held | Refused:
         """What ``call`` holds, or why it cannot be held."""
         if call.endpoint.kind is not EndpointClass.METERED:
-            return Held(amounts=Amounts(calls=1), priced=False)
+            return Held(Amounts(calls=1), priced=False)
         tariffs = () if self._quota else self._tariffs(call)
         if self._usd_cap and not tariffs and self._unpriced != "count-only":
             return Refused(
@@ -101,8 +101,8 @@ class Holds:
             )
         worst = self._bounds(call)
         if self._worst and (self._usd_cap or self._token_cap):
-            bounds = worst or Bounds(input=0, output=0)
-            held = Held(amounts=Amounts(_most(bounds, tariffs), bounds.tokens, 1), priced=bool(tariffs))
+            bounds = worst or Bounds(0, 0)
+            held = Held(Amounts(_most(bounds, tariffs), bounds.tokens, 1), bool(tariffs))
             return self._unbounded(call, worst) or held
         return self._expected(call, worst, tariffs)
 
@@ -111,12 +111,12 @@ class Holds:
         usd, tokens, known = self._calibration.expected(call.provider, call.model, call.body_bytes)
         if not known:
             output = PRIOR_OUTPUT if worst is None else min(PRIOR_OUTPUT, worst.output)
-            prior = Bounds(input=-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call), output=output)
+            prior = Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call), output)
             usd = max(usd, tariffs[0].expected(prior) if tariffs else 0)
             tokens = max(tokens, prior.tokens)
         if worst is not None and self._is_bounded(call):
             usd, tokens = min(usd, _most(worst, tariffs)), min(tokens, worst.tokens)
-        return Held(amounts=Amounts(usd if tariffs else 0, tokens, 1), priced=bool(tariffs))
+        return Held(Amounts(usd if tariffs else 0, tokens, 1), bool(tariffs))
 
     def _tariffs(self, call: Call) -> tuple[Tariff, ...]:
         """Those at which the call may be served, the standard one first; empty without a price."""
@@ -152,9 +152,7 @@ class Holds:
         if limit is None:
             found = self._table.resolve(call.provider, call.model)
             limit = found.prices.max_output if found else None
-        return (
-            None if limit is None else Bounds(input=call.body_bytes + self._before(call), output=limit * call.choices)
-        )
+        return None if limit is None else Bounds(call.body_bytes + self._before(call), limit * call.choices)
 
     def _before(self, call: Call) -> int:
         """Tokens of the answer that the request continues, all of which are its input."""

@@ -17,7 +17,7 @@ from docket.errors import FormatError
 from docket.ledger import events
 from docket.ledger.events import By, Event, Fact, Other
 from docket.primitives.canonical import Json, JsonObject, encode
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.primitives.money import Usd
 from docket.primitives.sealed import seal
 
@@ -31,7 +31,7 @@ _ALIASES = {"JsonObject": dict, "Json": object, "Private": Mapping}
 _PRIVATE_MEMBER = b'"private"'
 
 
-@frozen
+@value
 class Draft:
     """An event in canonical bytes, before it has a sequence number: what a caller hands to the writer."""
 
@@ -57,17 +57,7 @@ def draft(event: Event) -> Draft:
     data_bytes = encode(data, DATA_DEPTH)
     sealed = encode(seal(data), DATA_DEPTH) if _PRIVATE_MEMBER in data_bytes else data_bytes
     private = [(name, _spelled(name), encode(event.private[name], VALUE_DEPTH)) for name in sorted(event.private)]
-    return Draft(
-        type=kind,
-        by=event.by,
-        data=data,
-        private=event.private,
-        opening=_opening(event.by),
-        data_bytes=data_bytes,
-        sealed_data=sealed,
-        private_bytes=private,
-        closing=_closing(kind),
-    )
+    return Draft(kind, event.by, data, event.private, _opening(event.by), data_bytes, sealed, private, _closing(kind))
 
 
 def to_data(event: Event) -> JsonObject:

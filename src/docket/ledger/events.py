@@ -12,7 +12,7 @@ from typing import ClassVar, Literal, NewType, TypeAlias
 
 from docket.ledger.usage import Usage
 from docket.primitives.canonical import Json, JsonObject
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import frozen, value
 from docket.primitives.money import Usd
 
 CallNumber = NewType("CallNumber", int)
@@ -111,7 +111,7 @@ class CapExceeded(Fact):
     observed: str
 
 
-@frozen
+@value
 class Hold:
     """What a reservation keeps; ``usd`` is absent where the model has no price."""
 

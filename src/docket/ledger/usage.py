@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Literal
 
 from docket.primitives.canonical import JsonObject
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.primitives.money import Usd
 
 Source = Literal["reported", "partial", "none"]
 """The provider's final figure; the last figure before the stream ended early; unknown."""
 
 
-@frozen
+@value
 class Counts:
     """Billed quantities by kind as the provider gave them; kinds never overlap, and ``none`` has no items."""
 
@@ -25,7 +25,7 @@ class Counts:
     inconsistent: bool = False
 
 
-@frozen
+@value
 class Item:
     """A quantity of one kind and its unit price in USD per ``per`` units; both or neither of the price members."""
 
@@ -40,7 +40,7 @@ class Item:
         return {"kind": self.kind, "quantity": self.quantity, "unit_usd": str(self.unit_usd), "per": self.per}
 
 
-@frozen
+@value
 class Estimate:
     """docket's own guess where the provider's figure is missing; moves caps, never enters a cost."""
 
@@ -55,7 +55,7 @@ class Estimate:
         return document
 
 
-@frozen
+@value
 class Usage:
     """A priced bill; ``cost_usd`` is present exactly when the source is not ``none`` and every item has a price."""
 

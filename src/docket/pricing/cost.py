@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from docket.ledger.usage import Counts, Item, Usage
 from docket.pricing.table import STANDARD, Price, PriceTable, Rates
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.primitives.money import Usd
 
 STANDARD_SPELLINGS = frozenset({"default", "standard", "auto", "on_demand", "standard_only", "unspecified"})
@@ -34,7 +34,7 @@ A one-hour cache write is not among them: whoever sells it charges more than for
 """
 
 
-@frozen
+@value
 class Bill:
     """A priced usage and the tier whose prices were taken, with its context size where that has its own."""
 
@@ -47,14 +47,14 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     name = tier_name(tier)
     found = table.resolve(provider, model)
     if found is None or counts.source == "none":
-        return Bill(usage=unpriced(counts), tier=name)
+        return Bill(unpriced(counts), name)
     if found.sized:
         name = sized_tier(found.tiers, name, input_tokens(counts.items))
     rates = found.tiers.get(name, {})
     quantities = counts.items
     if "request" in rates:
         quantities = (*quantities, ("request", 1))
-    return Bill(usage=_usage(counts, quantities, rates), tier=name)
+    return Bill(_usage(counts, quantities, rates), name)
 
 
 def unpriced(counts: Counts) -> Usage:
@@ -103,14 +103,9 @@ def _usage(counts: Counts, quantities: tuple[tuple[str, int], ...], rates: Rates
     for kind, quantity in quantities:
         rate = rate_of(kind, rates)
         if rate is None:
-            items.append(Item(kind=kind, quantity=quantity))
+            items.append(Item(kind, quantity))
             whole = False
         else:
-            items.append(Item(kind=kind, quantity=quantity, unit_usd=rate.unit_usd, per=rate.per))
+            items.append(Item(kind, quantity, rate.unit_usd, rate.per))
             pico += rate.unit_usd.pico_of(quantity, rate.per)
-    return Usage(
-        source=counts.source,
-        items=tuple(items),
-        cost_usd=Usd(pico) if whole else None,
-        inconsistent=counts.inconsistent,
-    )
+    return Usage(counts.source, tuple(items), Usd(pico) if whole else None, None, counts.inconsistent)

@@ -14,7 +14,7 @@ from typing import Literal
 from docket.ledger.usage import Estimate, Item
 from docket.pricing.cost import rate_of, sum_of
 from docket.pricing.table import STANDARD, Rates
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 
 Part = Literal["request", "stream", "body"]
 """What bytes are counted of: a request, a streamed answer, or one that came whole."""
@@ -41,7 +41,7 @@ _PRIORS: Mapping[Part, int] = {
 }
 
 
-@frozen
+@value
 class Bounds:
     """At most so many tokens in and out."""
 

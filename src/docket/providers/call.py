@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from docket.ledger.usage import Counts
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 
 UNKNOWN_MODEL = "unknown"
 """Stands in events where no model could be read."""
@@ -37,7 +37,7 @@ class Endpoint:
     """``openai``, ``anthropic``, ``gemini`` or ``ollama``: whose error shape a refusal takes."""
 
 
-@frozen
+@value
 class Sent:
     """A request to an endpoint as it came, of which a provider makes a ``Call``."""
 
@@ -55,7 +55,7 @@ class Sent:
     """As in ``Call``."""
 
 
-@frozen
+@value
 class Call:
     """One request to an endpoint, before admission."""
 
@@ -93,7 +93,7 @@ Terminal = Literal["complete", "incomplete", "error", "truncated", "unterminated
 """How an answer ended by its own protocol; ``unterminated`` is a clean end with content and no terminator."""
 
 
-@frozen
+@value
 class Observation:
     """What an observer made of a whole answer. Never wrong by guess: what was not seen is absent."""
 

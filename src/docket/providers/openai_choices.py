@@ -56,14 +56,16 @@ class ChoicesFold:
             clean=clean,
         )
         final = terminal in ("complete", "incomplete")
+        figures = self._figures
         return Observation(
-            terminal=terminal,
-            counts=counts(self._figures, final=final),
-            model=self._model,
-            tier=self._tier,
-            finish=self._finish,
-            error_type=self._error,
-            answer_id=self._id,
-            reasoning=self._figures.reasoning if self._figures else None,
-            size=size,
+            terminal,
+            counts(figures, final=final),
+            self._model,
+            self._tier,
+            self._finish,
+            self._error,
+            self._id,
+            None,
+            size,
+            figures.reasoning if figures is not None else None,
         )

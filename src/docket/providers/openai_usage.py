@@ -7,14 +7,14 @@ Cached tokens are part of the prompt's total and reasoning tokens part of the co
 from __future__ import annotations
 
 from docket.ledger.usage import Counts
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers.answer import NOTHING
 from docket.providers.figures import Document, Malformed, counter, member
 
 Items = tuple[tuple[str, int], ...]
 
 
-@frozen
+@value
 class Figures:
     """A usage object that was read: ``items`` None is unknown."""
 
@@ -37,7 +37,7 @@ def counts(figures: Figures | None, *, final: bool) -> Counts:
         return NOTHING
     if figures.items is None:
         return Counts(source="none", inconsistent=figures.inconsistent)
-    return Counts(source="reported" if final else "partial", items=figures.items, inconsistent=figures.inconsistent)
+    return Counts("reported" if final else "partial", figures.items, figures.inconsistent)
 
 
 def _read(usage: Document) -> Figures:
@@ -64,11 +64,7 @@ def _read(usage: Document) -> Figures:
     items_in, over_in = _split("input", billed_in, parts_in)
     parts_out = _modal("output", outside)
     items_out, over_out = _split("output", billed_out, parts_out) if billed_out is not None else ((), False)
-    return Figures(
-        items=items_in + items_out,
-        inconsistent=contradicts or over_in or over_out,
-        reasoning=reasoning,
-    )
+    return Figures(items_in + items_out, contradicts or over_in or over_out, reasoning)
 
 
 def _meant(

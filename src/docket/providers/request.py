@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from docket.primitives.frozen import frozen
+from docket.primitives.frozen import value
 from docket.providers.call import UNKNOWN_MODEL, Call, Sent
 from docket.providers.figures import Document, text
 
@@ -13,7 +13,7 @@ MAX_PUBLIC = 128
 UNFIT = "unfit"
 
 
-@frozen
+@value
 class Asked:
     """A request body that was looked at; ``document`` is empty where it could not be read."""
 
@@ -37,24 +37,25 @@ class Asked:
         """The call that this body makes; ``model`` and ``stream`` default to the members of those names."""
         named = model or text(self.document, "model")
         public = public_name(named) if named else UNKNOWN_MODEL
+        sent = self.sent
         return Call(
-            upstream=self.sent.upstream,
-            provider=self.sent.provider,
-            endpoint=self.sent.endpoint,
-            model=public,
-            private_model=named if public == UNFIT else None,
-            stream=self.document.get("stream") is True if stream is None else stream,
-            max_output=max_output,
-            choices=choices,
-            tier=tier,
-            body_bytes=self.sent.body_bytes,
-            parsed=self.parsed,
-            stateful=stateful or open_input,
-            open_input=open_input,
-            previous=previous,
-            usage_in_stream=usage_in_stream,
-            retry_count=self.sent.retry_count,
-            credential=self.sent.credential,
+            sent.upstream,
+            sent.provider,
+            sent.endpoint,
+            public,
+            self.document.get("stream") is True if stream is None else stream,
+            max_output,
+            choices,
+            tier,
+            sent.body_bytes,
+            self.parsed,
+            stateful or open_input,
+            open_input,
+            named if public == UNFIT else None,
+            previous,
+            usage_in_stream,
+            sent.retry_count,
+            sent.credential,
         )
 
 
@@ -70,4 +71,4 @@ def read_request(sent: Sent) -> Asked:
     except orjson.JSONDecodeError:
         document = None
     parsed = isinstance(document, dict)
-    return Asked(sent=sent, parsed=parsed, document=document if parsed else {})
+    return Asked(sent, parsed, document if parsed else {})
