@@ -29,19 +29,19 @@ def requested(
 ) -> ModelRequest:
     """The event that introduces ``call``, whose request has ``size`` bytes as the agent sent it."""
     return ModelRequest(
-        call=admitted.call,
-        upstream=call.upstream,
-        provider=call.provider,
-        protocol=call.endpoint.protocol,
-        endpoint=call.endpoint.name,
-        model=call.model,
-        stream=call.stream,
-        bytes=size,
-        hold=admitted.hold,
-        waited_us=admitted.waited_us,
-        max_output=call.max_output,
-        amended=amended or None,
-        retry_count=call.retry_count,
+        admitted.call,
+        call.upstream,
+        call.provider,
+        call.endpoint.protocol,
+        call.endpoint.name,
+        call.model,
+        call.stream,
+        size,
+        admitted.hold,
+        admitted.waited_us,
+        call.max_output,
+        amended or None,
+        call.retry_count,
         private=private,
     )
 
@@ -60,18 +60,18 @@ def ending(
     """The event that ends ``call``; ``seen`` is what was observed of the answer, None where nobody looked."""
     kind = ModelResponse if ended.reason in _ANSWERED else ModelError
     return kind(
-        call=admitted.call,
-        status=ended.status,
-        reason=ended.reason,
-        provider=call.provider,
-        model=settlement.model,
-        tier=settlement.tier,
-        finish=_finish(seen),
-        provider_request_id=provider_request_id,
-        bytes=measured.bytes,
-        first_byte_us=measured.first_byte_us,
-        duration_us=measured.duration_us,
-        usage=settlement.usage,
+        admitted.call,
+        ended.status,
+        ended.reason,
+        call.provider,
+        settlement.model,
+        settlement.tier,
+        _finish(seen),
+        provider_request_id,
+        measured.bytes,
+        measured.first_byte_us,
+        measured.duration_us,
+        settlement.usage,
         private=private,
     )
 

@@ -108,7 +108,7 @@ class Exchange:
             await self.deny(request.call, decision, client)
             return None
         admitted, since = decision, self._clock.monotonic_us()
-        carried, body, lost = Carried(reason="client-gone"), None, None
+        carried, body, lost = Carried(None, "client-gone"), None, None
         try:
             size, private = request.call.body_bytes, request.private
             event = requested(request.call, admitted, size=size, private=private, amended=request.amended)

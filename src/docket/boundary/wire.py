@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from docket.errors import FormatError
+from docket.primitives.frozen import value
 
 Header: TypeAlias = "tuple[bytes, bytes]"
 """A field's name as sent, and its value without the white space around it."""
@@ -45,7 +46,8 @@ class WireError(FormatError):
         self.status = status
 
 
-class Framing(NamedTuple):
+@value
+class Framing:
     """How a body ends: ``none``, ``sized`` (after ``length`` bytes), ``chunked`` or ``close`` (with the connection)."""
 
     kind: str

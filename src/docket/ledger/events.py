@@ -122,12 +122,12 @@ class Hold:
         return {"tokens": self.tokens} if self.usd is None else {"tokens": self.tokens, "usd": str(self.usd)}
 
 
-@frozen
+@value
 class ModelRequest(Fact):
     """A call was admitted and is about to be sent upstream. Private: target, request_sha256, body."""
 
     type: ClassVar[str] = "model.request"
-    by: By = "boundary"
+    by: By = field(default="boundary", kw_only=True)
     call: CallNumber
     upstream: str
     provider: str
@@ -144,9 +144,9 @@ class ModelRequest(Fact):
     of: CallNumber | None = None
 
 
-@frozen
+@value
 class _ModelEnd(Fact):
-    by: By = "boundary"
+    by: By = field(default="boundary", kw_only=True)
     call: CallNumber
     status: int | None
     reason: str
@@ -161,7 +161,7 @@ class _ModelEnd(Fact):
     usage: Usage | None = None
 
 
-@frozen
+@value
 class ModelResponse(_ModelEnd):
     """The provider answered: ``complete``, ``incomplete`` (its limit), ``unterminated`` (content, no terminator).
 
@@ -171,7 +171,7 @@ class ModelResponse(_ModelEnd):
     type: ClassVar[str] = "model.response"
 
 
-@frozen
+@value
 class ModelError(_ModelEnd):
     """The call ended badly: connect, timeout, status, truncated, error-event, client-gone, stale, lost.
 
