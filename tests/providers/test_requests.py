@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from docket.providers import registry
+from docket.providers.call import Call, Sent
 from docket.providers.registry import recognise
 from docket.providers.request import public_name
 from tests.kit.calls import call_of
@@ -56,3 +58,49 @@ def test_a_gemini_request_is_open_where_its_bytes_do_not_hold_its_input(asked: o
     body = json.dumps(asked).encode()  # noqa: TID251 a client's own
     call = call_of(endpoint, body, path, provider="google")
     assert call.open_input is is_open
+
+
+def test_every_member_of_a_call_is_what_its_name_says() -> None:
+    chat, responses = (recognise("openai", "POST", path) for path in ("/v1/chat/completions", "/v1/responses"))
+    long = "m" * 129
+    asked = {
+        "model": long,
+        "stream": True,
+        "max_tokens": 1,
+        "n": 2,
+        "service_tier": "flex",
+        "stream_options": {"include_usage": False},
+    }
+    one = Sent(
+        upstream="an-upstream",
+        provider="a-provider",
+        endpoint=chat,
+        path="/v1/chat/completions",
+        body=json.dumps(asked).encode(),  # noqa: TID251 a client's own
+        body_bytes=3,
+        retry_count=4,
+        credential="a-credential",
+    )
+    assert registry.call_of(one) == Call(
+        upstream="an-upstream",
+        provider="a-provider",
+        endpoint=chat,
+        model="unfit",
+        stream=True,
+        max_output=1,
+        choices=2,
+        tier="flex",
+        body_bytes=3,
+        parsed=True,
+        stateful=False,
+        open_input=False,
+        private_model=long,
+        previous=None,
+        usage_in_stream=False,
+        retry_count=4,
+        credential="a-credential",
+    )
+    state = call_of(responses, b'{"model":"m","previous_response_id":"resp_1"}', "/v1/responses")
+    assert (state.model, state.stateful, state.open_input, state.previous) == ("m", True, False, "resp_1")
+    stored = call_of(responses, b'{"model":"m","conversation":"c"}', "/v1/responses")
+    assert (stored.stateful, stored.open_input, stored.private_model) == (True, True, None)

@@ -86,7 +86,7 @@ class Head:
 
     @property
     def media_type(self) -> bytes:
-        """What Content-Type says, in lower case and without parameters; empty where it stands not (RFC 9110 8.3)."""
+        """What Content-Type says, in lower case and without parameters; empty where it is missing (RFC 9110 8.3)."""
         return (self.first(b"content-type") or b"").partition(b";")[0].strip().lower()
 
     @property
