@@ -233,7 +233,7 @@ def report(lines: list[Line], bench: Bench, arguments: list[str]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=1.5, help="of each measurement")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=7, help="whose median counts: a busy host slows some of them")
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "measurements")
     options = parser.parse_args()
     if shutil.which("cc") is None:
