@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from decimal import Decimal
 
-from bench.pieces import BODY, PATH
+from bench.pieces import SENT
 from bench.subject import PRICES
 from docket.control.admission import Gate, Proposal
 from docket.control.breaker import Ended
@@ -23,7 +23,6 @@ from docket.pricing.table import PriceTable
 from docket.primitives.canonical import encode
 from docket.primitives.instant import Instant
 from docket.providers import registry
-from docket.providers.call import Sent
 from docket.telemetry.metrics import Metrics
 
 ROUNDS = 15
@@ -37,9 +36,7 @@ POLICIES = {
 
 def gate_step(resilience: Resilience) -> Callable[[], object]:
     """Admit and settle one call under ``resilience``, at a time that goes on."""
-    endpoint = registry.recognise("openai", "POST", PATH)
-    sent = Sent(upstream="up", provider="openai", endpoint=endpoint, path=PATH, body=BODY, body_bytes=len(BODY))
-    call = registry.call_of(sent)
+    call = registry.call_of(SENT)
     gate = Gate(Policy(resilience=resilience), PriceTable.parse(encode(PRICES), at="2026-11-30"))
     ended, now = Ended(reason="complete", status=200), 0
 

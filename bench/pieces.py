@@ -57,6 +57,16 @@ ANSWER = (
     b'{"role":"assistant","content":"Hello from the bench."},"finish_reason":"stop"}],'
     b'"usage":{"prompt_tokens":12,"completion_tokens":5,"total_tokens":17}}'
 )
+SENT = Sent(
+    upstream="up",
+    provider="openai",
+    endpoint=registry.recognise("openai", "POST", PATH),
+    path=PATH,
+    body=BODY,
+    body_bytes=len(BODY),
+    retry_count=0,
+)
+"""The request as the boundary hands it on."""
 
 
 def cost_us(step: Callable[[], object]) -> float:
@@ -75,18 +85,8 @@ def steps() -> dict[str, Callable[[], object]]:
     lines = [line for _, line in head.lines]
     fields = crossing(head, Framing("sized", len(BODY)), host=b"api.test")
     shelf, key = Shelf(), os.urandom(32)
-    endpoint = registry.recognise("openai", "POST", PATH)
     gate = Gate(Policy(), PriceTable.parse(encode(PRICES), at="2026-11-30"))
-    sent = Sent(
-        upstream="up",
-        provider="openai",
-        endpoint=endpoint,
-        path=PATH,
-        body=BODY,
-        body_bytes=len(BODY),
-        retry_count=0,
-    )
-    call = registry.call_of(sent)
+    call = registry.call_of(SENT)
     chain, ended = Chain(), Ended(reason="complete", status=200)
 
     def look() -> object:
@@ -128,7 +128,7 @@ def steps() -> dict[str, Callable[[], object]]:
         "look up framing, Host, Connection, Expect": look,
         "split the address, compare the token": lambda: address(head.target, TOKEN),
         "hold and digest the body": held,
-        "read what the body asks for": lambda: registry.call_of(sent),
+        "read what the body asks for": lambda: registry.call_of(SENT),
         "fingerprint the credential": lambda: fingerprint(head, key),
         "admit and settle": decide,
         "choose and encode the request's fields": lambda: (

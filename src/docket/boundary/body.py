@@ -73,10 +73,8 @@ class HeldBody:
 
     def add(self, data: bytes) -> None:
         """Take the next bytes. Raises TooLargeError, OSError where the spool has no room."""
-        size = self.size + len(data)
-        if size > self._reserved:
-            self.reserve(size)
-        self.size = size
+        self.reserve(self.size + len(data))
+        self.size += len(data)
         self._digest.update(data)
         if self._file is None and self.size > IN_MEMORY:
             self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed by close)

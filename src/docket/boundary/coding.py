@@ -145,8 +145,7 @@ class Decoder:
 
 def content_codings(head: Head) -> list[bytes]:
     """The codings of a body in the order of their application, without ``identity``."""
-    named = head.tokens(b"content-encoding")
-    return [name for name in named if name != b"identity"] if named else named
+    return [name for name in head.tokens(b"content-encoding") if name != b"identity"]
 
 
 def decode_whole(data: bytes, codings: Sequence[bytes], limit: int) -> bytes:

@@ -19,7 +19,7 @@ def fingerprint(head: Head, key: bytes) -> str | None:
 
     ``key`` is at most 64 random bytes of the run.
     """
-    found = [(name, value) for name in CREDENTIAL_HEADERS if name in head for value in sorted(head.values(name))]
+    found = [(name, value) for name in CREDENTIAL_HEADERS for value in sorted(head.values(name))]
     if not found:
         return None
     digest = hashlib.blake2b(key=key, digest_size=FINGERPRINT_BYTES)

@@ -26,7 +26,7 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
     """
     named = head.tokens(b"connection")
     kind, placed = framing.kind, framing.kind == "close"
-    own = _FIELD_OF.get(kind) or (b"transfer-encoding" if head.count(b"transfer-encoding") else b"content-length")
+    own = _FIELD_OF.get(kind) or (b"transfer-encoding" if b"transfer-encoding" in head else b"content-length")
     hosted = False
     found: list[bytes] = []
     for name, line in head.lines:
