@@ -23,7 +23,7 @@ from docket.clock import SystemClock
 from docket.ledger.events import Event, FsSnapshot
 from docket.snapshot.capture import OPEN_DIRECTORY, Tree, Walk
 from docket.snapshot.content import HashOnly
-from docket.snapshot.earlier import Earlier
+from docket.snapshot.previous_manifest import Earlier
 from docket.snapshot.restore import roll_back
 from docket.snapshot.scope import Scope
 from docket.snapshot.watch import FileWatch, Watched

@@ -16,15 +16,15 @@ from collections.abc import Callable
 
 from bench.pieces import ANSWER, BODY, REQUEST, RESPONSE, TOKEN
 from bench.subject import PRICES
-from docket.boundary.admission import QueuedAdmission
-from docket.boundary.connection import Connection
-from docket.boundary.link import Link
-from docket.boundary.listening import bind
-from docket.boundary.origin import Origin
+from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.http1.agent_connection import Connection
+from docket.boundary.http1.origin import Origin
+from docket.boundary.http1.upstream import Upstreams
+from docket.boundary.http1.upstream_connection import Link
+from docket.boundary.listener import bind
 from docket.boundary.routes import Route
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
-from docket.boundary.upstream import Upstreams
 from docket.clock import SystemClock
 from docket.control.admission import Gate
 from docket.control.decision import Refused

@@ -12,12 +12,11 @@ import time
 from collections.abc import Callable
 
 from bench.subject import PRICES
-from docket.boundary.body import HeldBody, Shelf
-from docket.boundary.credentials import fingerprint
-from docket.boundary.headers import crossing
-from docket.boundary.routes import address
-from docket.boundary.tee import Tee
-from docket.boundary.wire import (
+from docket.boundary.call.credentials import fingerprint
+from docket.boundary.call.tee import Tee
+from docket.boundary.http1.body import HeldBody, Shelf
+from docket.boundary.http1.headers import crossing
+from docket.boundary.http1.wire import (
     Framing,
     RequestHead,
     encode_request,
@@ -25,6 +24,7 @@ from docket.boundary.wire import (
     parse_response,
     request_framing,
 )
+from docket.boundary.routes import address
 from docket.control.admission import Gate, Proposal
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Settlement

@@ -16,8 +16,8 @@ import sys
 import threading
 from pathlib import Path
 
-from docket.boundary.admission import QueuedAdmission
-from docket.boundary.listening import bind
+from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.listener import bind
 from docket.boundary.routes import Route
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from docket.boundary.admission import QueuedAdmission
+from docket.boundary.call.admission import QueuedAdmission
 from docket.control.admission import Gate
 from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, ModelDenied, RateLimited
 from docket.policy.parse import parse

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from backports import zstd
 
-from docket.boundary import body as bodies
-from docket.boundary.upstream import Limits
+from docket.boundary.http1 import body as bodies
+from docket.boundary.http1.upstream import Limits
 from docket.control.decision import Refused
 from docket.ledger.events import CapExceeded, Forwarded, ModelDenied, Unauthorized
 from docket.sim.answers import Step

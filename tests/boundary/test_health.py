@@ -16,7 +16,7 @@ from decimal import Decimal
 import pytest
 
 from docket.boundary.health import Health, HealthListener
-from docket.boundary.listening import bind
+from docket.boundary.listener import bind
 from docket.control.readiness import CapUse, Status
 from docket.errors import UsageError
 from docket.telemetry.metrics import Metrics

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 PAGE = Path(__file__).parents[2] / "docs" / "boundary.md"
-LINE = re.compile(r"^(\w+)\.([A-Z_]+) +(\d+)(?: (KiB|MiB))? ", re.MULTILINE)
+LINE = re.compile(r"^([\w.]+)\.([A-Z_]+) +(\d+)(?: (KiB|MiB))? ", re.MULTILINE)
 UNITS = {"": 1, "KiB": 1024, "MiB": 1024 * 1024}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from docket.boundary.upstream import Limits
+from docket.boundary.http1.upstream import Limits
 from docket.control.breaker import Verdict, judge
 from kit.boundary import raw_upstream, read_request, run, stage
 

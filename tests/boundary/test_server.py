@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from docket.boundary.upstream import Limits
+from docket.boundary.http1.upstream import Limits
 from docket.control.decision import Refused
 from docket.ledger.events import Forwarded, ModelDenied, Note, Unauthorized
 from docket.sim.answers import Step

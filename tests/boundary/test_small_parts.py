@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from docket.boundary import coalesce
-from docket.boundary.coalesce import Coalescer
-from docket.boundary.redact import target
+from docket.boundary.answers import coalesce
+from docket.boundary.answers.coalesce import Coalescer
+from docket.boundary.call.redact import target
+from docket.boundary.call.tee import Tee
+from docket.boundary.http1.wire import ResponseHead
 from docket.boundary.routes import Address, address
-from docket.boundary.tee import Tee
-from docket.boundary.wire import ResponseHead
 from docket.ledger.events import ModelDenied, Unauthorized
 from docket.ledger.usage import Counts
 from docket.providers.call import Observation

@@ -18,12 +18,12 @@ from typing import Any
 
 import pytest
 
-from docket.boundary.admission import QueuedAdmission
-from docket.boundary.listening import bind
+from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.http1.upstream import Limits
+from docket.boundary.listener import bind
 from docket.boundary.routes import Route
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
-from docket.boundary.upstream import Limits
 from docket.clock import SystemClock
 from docket.control.admission import Gate
 from docket.ledger.chain import Entry

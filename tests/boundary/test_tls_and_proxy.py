@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from docket.boundary.egress_proxy import ProxyRule
-from docket.boundary.origin import Origin, parse_base_url
+from docket.boundary.http1.egress_proxy import ProxyRule
+from docket.boundary.http1.origin import Origin, parse_base_url
 from docket.clock import SystemClock
 from docket.errors import UsageError
 from docket.sim.answers import Step

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from docket.boundary.ports import Recorder, Upstream
+from docket.boundary.call.ports import Recorder, Upstream
 from docket.chaos.upstream import DrillUpstream
 from docket.ledger.events import FaultInjected, ModelError, ModelRequest, ModelResponse
 from docket.sim.answers import Step

@@ -21,7 +21,7 @@ from conformance.verifiers import Answer, Verifier, answer_of, go, javascript
 from docket.errors import FormatError
 from docket.primitives.canonical import encode
 from docket.storage.documents import documents_at
-from docket.verify.case import Pins
+from docket.verify.context import Pins
 from docket.verify.verifier import CHECKS, unreadable, verify
 from kit.recordings import Files, write
 

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from docket.boundary.listening import LOOPBACK, bind
+from docket.boundary.http1.upstream import Limits
+from docket.boundary.listener import LOOPBACK, bind
 from docket.boundary.routes import Route
 from docket.boundary.server import Around, Boundary
 from docket.boundary.settings import Settings
-from docket.boundary.upstream import Limits
 from docket.clock import SystemClock
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Refused, Settlement

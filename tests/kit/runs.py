@@ -31,8 +31,8 @@ from docket.storage.keys import new_run_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
 from docket.storage.record import Position
 from docket.storage.writer import LedgerWriter
-from docket.supervisor.past import Session
-from docket.supervisor.resuming import take_up
+from docket.supervisor.ledger_history import Session
+from docket.supervisor.resumption import take_up
 from docket.supervisor.seal import TOOL, Keys, seal
 from docket.supervisor.seal import session_start as make_start
 

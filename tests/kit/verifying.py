@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docket.verify.case import Documents, Pins
+from docket.verify.context import Documents, Pins
 from docket.verify.report import Report
 from docket.verify.verifier import verify
 from kit.recordings import Files

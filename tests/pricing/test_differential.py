@@ -18,7 +18,7 @@ from genai_prices.types import Usage
 
 from docket.ledger.usage import Counts
 from docket.pricing.cost import price, sum_of
-from docket.pricing.importing import DIGITS, KINDS, TIERS, table_of
+from docket.pricing.price_import import DIGITS, KINDS, TIERS, table_of
 from docket.pricing.table import PriceTable, Rates
 from docket.storage.price_file import read_prices
 

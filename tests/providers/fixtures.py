@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from docket.boundary.wire import ResponseHead, field_lines
+from docket.boundary.http1.wire import ResponseHead, field_lines
 from docket.providers import registry
 from docket.providers.call import Call, Observation
 from tests.kit.calls import call_of

@@ -15,8 +15,8 @@ from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.digest import leaf_hash
 from docket.primitives.merkle import root_of
 from docket.receipt.latency import Histogram, cut
-from docket.receipt.rows import MAX_ROWS
 from docket.receipt.totals import MAX_MODELS, Totals
+from docket.receipt.usage_rows import MAX_ROWS
 
 
 @dataclass(frozen=True)

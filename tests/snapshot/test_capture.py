@@ -22,9 +22,9 @@ from docket.snapshot.capture import (
 )
 from docket.snapshot.capture import Tree as Root
 from docket.snapshot.content import HashOnly, digest
-from docket.snapshot.earlier import Earlier
+from docket.snapshot.file_reader import Found, read_file
 from docket.snapshot.manifest import MAX_FILE_BYTES, Entry, Reader
-from docket.snapshot.reading import Found, read_file
+from docket.snapshot.previous_manifest import Earlier
 from docket.snapshot.scope import Scope, rules_above
 from kit.changes import NOBODY, in_child
 

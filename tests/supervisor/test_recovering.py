@@ -21,9 +21,9 @@ from docket.storage.documents import documents_at
 from docket.storage.durable import SystemDisk
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory
 from docket.storage.reader import read_ledger
-from docket.supervisor.closing import close, quarantine_torn_tail
+from docket.supervisor.dead_run import close, quarantine_torn_tail
 from docket.supervisor.doctor import diagnose
-from docket.supervisor.resuming import take_up
+from docket.supervisor.resumption import take_up
 from docket.verify.report import Report
 from docket.verify.verifier import verify
 from kit.runs import NUMBER, continue_run, new_run, write_unsealed

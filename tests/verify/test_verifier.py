@@ -12,7 +12,7 @@ import pytest
 from docket.primitives.canonical import decode_object
 from docket.receipt import build
 from docket.receipt.model import Evidence
-from docket.verify.case import Pins
+from docket.verify.context import Pins
 from docket.verify.verifier import CHECKS
 from kit.recordings import Files, Recording, bill, key, small
 from kit.verifying import report_on, verdict_on
@@ -333,6 +333,6 @@ def test_the_short_reading_of_usual_lines_and_the_careful_one_agree() -> None:
     for vector in catalogue():
         files = vector.make()
         if "ledger.jsonl" in files:
-            with patch("docket.verify.usual.read", return_value=None):
+            with patch("docket.verify.fast_path.read", return_value=None):
                 careful = report_on(files).to_json()
             assert report_on(files).to_json() == careful, vector.name

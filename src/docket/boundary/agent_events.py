@@ -11,7 +11,7 @@ from base64 import b64encode
 
 import orjson
 
-from docket.boundary.connection import RequestBody
+from docket.boundary.http1.agent_connection import RequestBody
 from docket.control.decision import Refused
 from docket.errors import UsageError
 from docket.ledger.events import Event, Note, ToolCall, ToolResult

@@ -10,7 +10,7 @@ import hmac
 import re
 from dataclasses import dataclass
 
-from docket.boundary.origin import Origin, parse_base_url
+from docket.boundary.http1.origin import Origin, parse_base_url
 from docket.primitives.frozen import value
 
 OWN = "docket"

@@ -13,21 +13,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from docket.boundary.agent_events import Pace, read_event
-from docket.boundary.caching import Caching
-from docket.boundary.client import HttpClient
-from docket.boundary.connection import Connection, RequestBody
-from docket.boundary.denials import Denials
-from docket.boundary.egress_proxy import ProxyRule
-from docket.boundary.exchange import Exchange
-from docket.boundary.forward import RUN_ENDED, Forwarder
+from docket.boundary.answers.denials import Denials
+from docket.boundary.answers.refusals import Answer, forbidden
+from docket.boundary.call.caching import Caching
+from docket.boundary.call.client import HttpClient
+from docket.boundary.call.exchange import Exchange
+from docket.boundary.call.forward import RUN_ENDED, Forwarder
+from docket.boundary.call.ports import Admission, Recorder, Upstream
+from docket.boundary.call.websocket import WebSockets
 from docket.boundary.health import Health
-from docket.boundary.ports import Admission, Recorder, Upstream
-from docket.boundary.refusals import Answer, forbidden
+from docket.boundary.http1.agent_connection import Connection, RequestBody
+from docket.boundary.http1.egress_proxy import ProxyRule
+from docket.boundary.http1.upstream import Upstreams
+from docket.boundary.http1.wire import RequestHead, WireError, request_framing
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address
 from docket.boundary.settings import Settings
-from docket.boundary.upstream import Upstreams
-from docket.boundary.websocket import WebSockets
-from docket.boundary.wire import RequestHead, WireError, request_framing
 from docket.clock import Clock
 from docket.errors import ClientGoneError, UsageError
 from docket.ledger.events import CapExceeded

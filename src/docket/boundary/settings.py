@@ -6,8 +6,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from docket.boundary.http1.upstream import Limits
 from docket.boundary.routes import Route
-from docket.boundary.upstream import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

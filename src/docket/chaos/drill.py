@@ -10,7 +10,7 @@ import asyncio
 import threading
 from contextlib import suppress
 
-from docket.boundary.ports import Recorder, Upstream
+from docket.boundary.call.ports import Recorder, Upstream
 from docket.chaos.upstream import DrillUpstream
 from docket.clock import SystemClock
 from docket.errors import LedgerError

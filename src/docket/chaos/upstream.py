@@ -10,9 +10,9 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
-from docket.boundary.ports import Passing, Upstream
-from docket.boundary.response import Informed, Outgoing
-from docket.boundary.wire import CHUNKED, Framing, Header, ResponseHead
+from docket.boundary.call.ports import Passing, Upstream
+from docket.boundary.http1.response import Informed, Outgoing
+from docket.boundary.http1.wire import CHUNKED, Framing, Header, ResponseHead
 from docket.errors import UpstreamError
 from docket.ledger.events import FaultInjected
 from docket.primitives.canonical import Json, encode

@@ -25,8 +25,9 @@ def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tu
     RUN is a run directory or a docket number; without one, all runs of the docket directory are looked at, and what
     this machine offers. Exit status 0: healthy; 1: something to do; 2: unreadable.
     """
+    from docket.cli import machine_facts
     from docket.storage.paths import find_run, runs_in
-    from docket.supervisor import doctor, machine
+    from docket.supervisor import doctor
 
     chosen = [find_run(docket_dir, name) for name in runs] or ([] if torn or closing else runs_in(docket_dir))
     if (torn or closing) and not chosen:
@@ -35,7 +36,7 @@ def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tu
         for path in chosen:
             _repair(path, closing=closing)
     diagnoses = [doctor.diagnose(path) for path in chosen]
-    facts = {} if runs else machine.facts()
+    facts = {} if runs else machine_facts.facts()
     if as_json:
         output.document({"runs": [diagnosis.to_json() for diagnosis in diagnoses], "machine": facts})
     else:
@@ -48,7 +49,7 @@ def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tu
 def _repair(path: Path, *, closing: bool) -> None:
     from docket.clock import SystemClock
     from docket.storage.paths import RunDirectory
-    from docket.supervisor.closing import close, quarantine_torn_tail
+    from docket.supervisor.dead_run import close, quarantine_torn_tail
 
     run = RunDirectory.open(path)
     try:

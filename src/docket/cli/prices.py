@@ -92,7 +92,7 @@ def _import(source: str | None, out: Path | None, at: str | None) -> int:
         from genai_prices import data
     except ImportError as error:
         raise UsageError("genai-prices is not installed", hint="pip install genai-prices") from error
-    from docket.pricing.importing import table_of
+    from docket.pricing.price_import import table_of
 
     done = table_of(data.providers, version=version("genai-prices"), day=_day(at))
     try:

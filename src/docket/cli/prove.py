@@ -23,7 +23,7 @@ def command(run: Path, seq: int, withhold: str, out: Path | None) -> None:
     from docket.errors import UsageError
     from docket.primitives.canonical import encode
     from docket.receipt.redaction import Withholding
-    from docket.storage.handing_over import prove
+    from docket.storage.shared_copy import prove
 
     chosen = [kind for kind in withhold.split(",") if kind]
     for kind in chosen:

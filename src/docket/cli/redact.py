@@ -26,7 +26,7 @@ def command(run: Path, withhold: str, out: Path) -> None:
     the copy unless bodies are withheld, a snapshot unless paths or bodies are. RUN itself is not touched.
     """
     from docket.receipt.redaction import Withholding
-    from docket.storage.handing_over import redact
+    from docket.storage.shared_copy import redact
 
     chosen = [kind for kind in withhold.split(",") if kind]
     for kind in chosen:

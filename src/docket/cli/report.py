@@ -21,7 +21,7 @@ def command(path: Path, as_json: bool) -> None:
     from docket.primitives.canonical import decode_object
     from docket.receipt.report import lines
     from docket.storage.documents import documents_at
-    from docket.verify import form, receipt_shape
+    from docket.verify import canonical, receipt_shape
     from docket.verify.report import Violation
 
     data = documents_at(path).receipt
@@ -29,7 +29,7 @@ def command(path: Path, as_json: bool) -> None:
         raise FormatError(f"{path} has no receipt", hint="docket verify says what a ledger alone shows")
     receipt = decode_object(data.removesuffix(b"\n"))
     try:
-        receipt_shape.check(form.seal(receipt), [])
+        receipt_shape.check(canonical.seal(receipt), [])
     except Violation as violation:
         raise FormatError(f"{path}: {violation.detail}", hint="docket verify names the first failing check") from None
     if as_json:

@@ -112,7 +112,7 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
     """The run that the options of ``docket run`` ask for. Raises UsageError, PolicyError."""
     from docket.policy.parse import override
     from docket.storage.paths import find_run
-    from docket.supervisor.adapting import check_agent
+    from docket.supervisor.agent_setup import check_agent
     from docket.supervisor.request import RunRequest
 
     check_agent(options["agent"])

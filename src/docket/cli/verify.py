@@ -13,7 +13,7 @@ from docket.cli import exit_codes, output
 from docket.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
-    from docket.verify.case import Pins
+    from docket.verify.context import Pins
     from docket.verify.report import Report
 
 ACCEPTABLE = ("incomplete", "recovered", "unsealed", "unfinished")
@@ -58,7 +58,7 @@ def command(
     accept: str,
 ) -> int:
     """Check PATH: a run directory (also .docket/latest), its archive, a receipt.json or a ledger.jsonl."""
-    from docket.verify.case import Pins
+    from docket.verify.context import Pins
 
     accepted = _accepted(accept)
     pins = Pins(run_key=_hex(run_key, "--run-key"), root=_hex(root, "--root"), operator=_hex(operator, "--operator"))

@@ -13,8 +13,8 @@ import orjson
 
 from docket.ledger.usage import Counts
 from docket.providers.call import Observation, Terminal
-from docket.providers.figures import Document, text
 from docket.providers.framing import Framing
+from docket.providers.json_fields import Document, text
 
 NOTHING = Counts(source="none")
 

@@ -12,8 +12,8 @@ from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
-from docket.providers.figures import Document, Malformed, counter, limit, member, members, text
 from docket.providers.framing import framing_of
+from docket.providers.json_fields import Document, Malformed, counter, limit, member, members, text
 from docket.providers.request import read_request
 
 LIMITS = frozenset({"max_tokens", "model_context_window_exceeded"})

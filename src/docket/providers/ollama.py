@@ -12,8 +12,8 @@ from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
-from docket.providers.figures import Document, Malformed, counter, limit, member, text
 from docket.providers.framing import Lines, framing_of
+from docket.providers.json_fields import Document, Malformed, counter, limit, member, text
 from docket.providers.request import read_request
 
 

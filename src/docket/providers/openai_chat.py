@@ -8,8 +8,8 @@ from __future__ import annotations
 from docket.providers.answer import AnswerObserver, ErrorFold
 from docket.providers.base import Observer
 from docket.providers.call import Call, Sent
-from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
+from docket.providers.json_fields import Document, limit, member, members, text
 from docket.providers.openai_choices import ChoicesFold
 from docket.providers.request import read_request
 

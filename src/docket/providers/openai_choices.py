@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from docket.providers.answer import ending, error_type
 from docket.providers.call import Observation
-from docket.providers.figures import Document, member, members, text
+from docket.providers.json_fields import Document, member, members, text
 from docket.providers.openai_usage import Figures, counts, read_usage
 
 LIMITS = frozenset({"length", "content_filter"})

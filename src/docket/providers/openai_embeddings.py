@@ -7,8 +7,8 @@ from typing import ClassVar
 from docket.providers.answer import AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
-from docket.providers.figures import Document, member, text
 from docket.providers.framing import framing_of
+from docket.providers.json_fields import Document, member, text
 from docket.providers.openai_usage import Figures, counts, read_usage
 from docket.providers.request import read_request
 

@@ -12,8 +12,8 @@ from docket.ledger.usage import Counts
 from docket.providers.answer import AnswerObserver, ErrorFold, error_type
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent, Terminal
-from docket.providers.figures import Document, limit, member, members, text
 from docket.providers.framing import framing_of
+from docket.providers.json_fields import Document, limit, member, members, text
 from docket.providers.openai_usage import Figures, counts, read_usage
 from docket.providers.request import read_request
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from docket.ledger.usage import Counts
 from docket.primitives.frozen import value
 from docket.providers.answer import NOTHING
-from docket.providers.figures import Document, Malformed, counter, member
+from docket.providers.json_fields import Document, Malformed, counter, member
 
 Items = tuple[tuple[str, int], ...]
 

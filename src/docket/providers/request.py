@@ -6,7 +6,7 @@ import orjson
 
 from docket.primitives.frozen import value
 from docket.providers.call import UNKNOWN_MODEL, Call, Sent
-from docket.providers.figures import Document, text
+from docket.providers.json_fields import Document, text
 
 MAX_PUBLIC = 128
 """Longest public string that the agent chooses, in characters (evidence format section 1)."""

@@ -6,8 +6,8 @@ Invariant: never empty, and nothing estimated, lost or unmetered stays unsaid.
 from __future__ import annotations
 
 from docket.receipt.model import Evidence, Run
-from docket.receipt.rows import MAX_ROWS
 from docket.receipt.totals import Totals
+from docket.receipt.usage_rows import MAX_ROWS
 
 GENERAL = (
     "Only what crossed the boundary is recorded: traffic that went around it and work outside the supervised process "

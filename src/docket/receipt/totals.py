@@ -12,7 +12,7 @@ from docket.primitives.canonical import Json, JsonObject
 from docket.primitives.money import ZERO, Usd
 from docket.receipt.activity import Activity, Recorded, count
 from docket.receipt.latency import Histogram
-from docket.receipt.rows import UsageRows
+from docket.receipt.usage_rows import UsageRows
 
 MAX_MODELS = 256
 """Pairs of provider and model that are told apart, in order of appearance; later ones count as ``other``."""

@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 
 from docket.errors import SnapshotError, UsageError
 from docket.snapshot.content import Digester
-from docket.snapshot.earlier import Earlier
+from docket.snapshot.file_reader import Found, read_file
 from docket.snapshot.manifest import (
     MAX_DEPTH,
     ROOT,
@@ -36,7 +36,7 @@ from docket.snapshot.manifest import (
     seen_of,
     to_line,
 )
-from docket.snapshot.reading import Found, read_file
+from docket.snapshot.previous_manifest import Earlier
 from docket.snapshot.scope import Ignores, Scope, Take, read_gitignore
 
 RACY_NS = 2_000_000_000

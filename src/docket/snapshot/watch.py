@@ -21,8 +21,8 @@ from docket.snapshot.capture import OPEN_DIRECTORY, Capture, Progress, Tree, Unc
 from docket.snapshot.changes import Change, Difference, differences, name, pair_renames
 from docket.snapshot.content import HashOnly
 from docket.snapshot.directory import AFTER, BEFORE, SnapshotDirectory
-from docket.snapshot.earlier import Earlier
 from docket.snapshot.manifest import Entry, Header, Reader, entry_to_json, text_to_json
+from docket.snapshot.previous_manifest import Earlier
 from docket.snapshot.scope import Scope
 from docket.storage.paths import RunDirectory
 

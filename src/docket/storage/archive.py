@@ -15,7 +15,7 @@ from pathlib import Path
 from docket.errors import FormatError, LedgerError
 from docket.storage.durable import FILE_MODE, READ_BYTES, temporary_name
 from docket.storage.paths import CHECKPOINTS, LEDGER, LOCK, NUMBER, RECEIPT, RunDirectory
-from docket.verify.case import Documents
+from docket.verify.context import Documents
 from docket.verify.receipt_shape import MAX_BYTES
 
 _MAGIC, _MAGIC_AT = b"ustar", 257

@@ -13,7 +13,7 @@ from pathlib import Path
 from docket.errors import FormatError
 from docket.storage.archive import documents_in, is_archive
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT
-from docket.verify.case import Documents
+from docket.verify.context import Documents
 from docket.verify.lines import MAX_LINE
 from docket.verify.receipt_shape import MAX_BYTES
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from docket.boundary.admission import QueuedAdmission
-from docket.boundary.caching import AnswerCache, Caching
+from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.call.caching import AnswerCache, Caching
 from docket.boundary.server import Boundary
 from docket.control.admission import Gate
 from docket.control.response_cache import ResponseCache
@@ -22,8 +22,8 @@ from docket.storage.writer import LedgerWriter
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation
 from docket.supervisor.recorder import RunRecorder
-from docket.supervisor.resuming import TakenUp
-from docket.supervisor.watching import Watching
+from docket.supervisor.resumption import TakenUp
+from docket.supervisor.run_observers import Watching
 
 
 class Assembly:

@@ -18,7 +18,7 @@ from docket.primitives.digest import sha256_hex
 from docket.storage.documents import documents_at
 from docket.storage.lock import holder_of
 from docket.storage.paths import BLOBS, LEDGER, RECEIPT, RunDirectory
-from docket.supervisor.past import Past, read_past
+from docket.supervisor.ledger_history import Past, read_past
 from docket.supervisor.processes import processes_of
 from docket.verify.report import Verdict
 from docket.verify.verifier import verify

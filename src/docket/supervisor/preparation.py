@@ -8,10 +8,10 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass, replace
 
-from docket.boundary.listening import LOOPBACK, bind
+from docket.boundary.http1.upstream import Limits
+from docket.boundary.listener import LOOPBACK, bind
 from docket.boundary.routes import Route
 from docket.boundary.settings import Settings
-from docket.boundary.upstream import Limits
 from docket.clock import Clock
 from docket.errors import UsageError
 from docket.pricing.table import PriceTable

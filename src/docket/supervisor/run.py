@@ -27,22 +27,22 @@ from docket.storage.keys import hide_memory, new_run_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
 from docket.storage.reader import read_ledger
 from docket.storage.writer import LedgerWriter
-from docket.supervisor.adapting import Adapted
+from docket.supervisor.agent_setup import Adapted
 from docket.supervisor.announce import Announcer
 from docket.supervisor.assembly import Assembly
-from docket.supervisor.ending import enforcement, limits, tell
 from docket.supervisor.files import RunFiles
+from docket.supervisor.ledger_history import Past, Session
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Phase, Stop, exit_status, outcome
-from docket.supervisor.opening import Opening
-from docket.supervisor.past import Past, Session
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation, prepare
 from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.request import RunRequest
-from docket.supervisor.resuming import TakenUp, take_up
+from docket.supervisor.resumption import TakenUp, take_up
+from docket.supervisor.run_report import enforcement, limits, tell
+from docket.supervisor.run_stop import Stopping
 from docket.supervisor.seal import TOOL, Keys, seal
 from docket.supervisor.secrets import Secrets
-from docket.supervisor.stopping import Stopping
+from docket.supervisor.session_events import Opening
 from docket.supervisor.wall_time import WallTime
 
 COLLECT_AFTER = 20_000

@@ -25,7 +25,7 @@ from docket.storage.durable import replace as replace_file
 from docket.storage.paths import RECEIPT, RunDirectory
 from docket.storage.record import Position
 from docket.storage.writer import LedgerWriter
-from docket.supervisor.past import proven
+from docket.supervisor.ledger_history import proven
 
 TOOL: JsonObject = {"name": "docket", "version": __version__}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 from itertools import pairwise
 
-from docket.verify import decimals, figures, usage
-from docket.verify.case import Case, Skip
-from docket.verify.figures import Bill
-from docket.verify.form import Object, encode
+from docket.verify import decimals, ledger_totals, usage
+from docket.verify.canonical import Object, encode
+from docket.verify.context import Case, Skip
+from docket.verify.ledger_totals import Bill
 from docket.verify.report import Violation
 from docket.verify.tree import Tree
 
@@ -51,10 +51,10 @@ def totals_of_rows(case: Case) -> str:
     receipt = case.need_receipt()
     bill = _bill(receipt)
     totals = receipt["totals"]
-    wrong = figures.difference(totals, bill.totals(), "receipt.totals")
+    wrong = ledger_totals.difference(totals, bill.totals(), "receipt.totals")
     if wrong:
         raise Violation(wrong)
-    whole = not (totals["lost"] or totals["unmetered"]) and figures.is_whole(receipt["ops"]["evidence"])
+    whole = not (totals["lost"] or totals["unmetered"]) and ledger_totals.is_whole(receipt["ops"]["evidence"])
     right = {bill.cost_is(whole)}
     if right == {"exact"} and "end" not in receipt:
         right.add("lower-bound")  # calls may be open, which rows do not show
@@ -131,7 +131,7 @@ def evidence(case: Case) -> str:
             raise Violation("receipt.ops.evidence: ledger_complete beside lost events")
         if receipt["kind"] == "complete" and "end" not in receipt:
             raise Violation("receipt.ops.evidence: ledger_complete without an end")
-    return "whole" if figures.is_whole(said) else "losses are disclosed"
+    return "whole" if ledger_totals.is_whole(said) else "losses are disclosed"
 
 
 def price_keys(receipt: Object) -> list[tuple[object, ...]]:

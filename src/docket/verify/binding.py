@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from docket.verify.case import Case, Skip
+from docket.verify.context import Case, Skip
 from docket.verify.report import Violation
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from docket.verify import shapes
-from docket.verify.form import HEX64, Object
+from docket.verify.canonical import HEX64, Object
 from docket.verify.report import Violation
 from docket.verify.shapes import Shape, members, reads
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from docket.verify import notes, receipt_shape, shapes, starts
-from docket.verify.case import Case, Skip
-from docket.verify.form import Object, read, seal
+from docket.verify import notes, receipt_shape, sessions, shapes
+from docket.verify.canonical import Object, read, seal
+from docket.verify.context import Case, Skip
 from docket.verify.lines import MAX_LINE
 from docket.verify.report import Violation
 from docket.verify.shapes import members
@@ -42,8 +42,8 @@ def form(case: Case) -> str:
 
 def event(case: Case) -> str:
     proof = _need(case)
-    starts.check_event(proof["start"]["event"], "session.start", "proof.start")
-    starts.check_event(proof["event"]["event"], None, "proof.event")
+    sessions.check_event(proof["start"]["event"], "session.start", "proof.start")
+    sessions.check_event(proof["event"]["event"], None, "proof.event")
     data = proof["start"]["event"]["data"]
     if data["docket"] != proof["docket"]:
         raise Violation("proof.start.event.data.docket is not proof.docket")
@@ -56,7 +56,7 @@ def inclusion(case: Case) -> str:
     note = _note(proof)
     tree = {"size": note.size, "root": note.root.hex()}
     for name in ("start", "event"):
-        starts.check_proof(proof[name], tree, f"proof.{name}", "the checkpoint's")
+        sessions.check_proof(proof[name], tree, f"proof.{name}", "the checkpoint's")
     return f"in the tree of {note.size} events"
 
 

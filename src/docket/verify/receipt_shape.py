@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docket.verify import events, shapes
-from docket.verify.form import Object
+from docket.verify.canonical import Object
 from docket.verify.report import Violation
 from docket.verify.shapes import listed, members
 

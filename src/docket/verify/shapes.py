@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from docket.verify import decimals
-from docket.verify.form import HEX64, MAX_INT
+from docket.verify.canonical import HEX64, MAX_INT
 from docket.verify.report import Violation
 
 Shape = Callable[[Any, str, list[str]], None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from docket.primitives import signature
 from docket.verify import notes
-from docket.verify.case import Case, Skip
-from docket.verify.form import Object, encode
+from docket.verify.canonical import Object, encode
+from docket.verify.context import Case, Skip
 from docket.verify.report import Violation, Voucher
 from docket.verify.walk import Session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from docket.verify import decimals
-from docket.verify.form import Object
+from docket.verify.canonical import Object
 from docket.verify.report import Violation
 from docket.verify.shapes import NAME
 

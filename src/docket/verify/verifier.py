@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from docket.verify import against, bill, binding, proof, receipt_shape, signatures, starts, walk
-from docket.verify.case import Case, Documents, Pins, Skip
+from docket.verify import bill, binding, proof, receipt_shape, receipt_vs_ledger, sessions, signatures, walk
+from docket.verify.canonical import read, seal
 from docket.verify.checkpoints import CHECKS as CHECKPOINT_CHECKS
 from docket.verify.checkpoints import Checkpoints
-from docket.verify.form import read, seal
+from docket.verify.context import Case, Documents, Pins, Skip
 from docket.verify.lines import Lines
 from docket.verify.report import Finding, Report, Status, Unreadable, Verdict, Violation, Voucher
 
@@ -49,12 +49,12 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("binding.head", binding.head),
     ("binding.tail", binding.tail),
     ("calls.open", binding.open_calls),
-    ("starts.event", starts.event),
-    ("starts.proof", starts.proof),
-    ("starts.sessions", starts.sessions),
-    ("end.event", starts.end_event),
-    ("end.proof", starts.end_proof),
-    ("end.figures", starts.end_figures),
+    ("starts.event", sessions.event),
+    ("starts.proof", sessions.proof),
+    ("starts.sessions", sessions.sessions),
+    ("end.event", sessions.end_event),
+    ("end.proof", sessions.end_proof),
+    ("end.figures", sessions.end_figures),
     ("usage.rows", bill.rows),
     ("usage.root", bill.root),
     ("totals.rows", bill.totals_of_rows),
@@ -63,12 +63,12 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("prices.tables", bill.price_tables),
     ("prices.rows", bill.price_rows),
     ("ops.evidence", bill.evidence),
-    ("against.starts", against.starts),
-    ("against.usage", against.usage),
-    ("against.totals", against.totals),
+    ("against.starts", receipt_vs_ledger.starts),
+    ("against.usage", receipt_vs_ledger.usage),
+    ("against.totals", receipt_vs_ledger.totals),
     ("against.prices", bill.against_prices),
-    ("against.latency", against.latency),
-    ("against.activity", against.activity),
+    ("against.latency", receipt_vs_ledger.latency),
+    ("against.activity", receipt_vs_ledger.activity),
     ("checkpoint.form", signatures.checkpoint_form),
     ("checkpoint.binding", signatures.checkpoint_binding),
     ("checkpoint.signature", signatures.checkpoint_signature),
@@ -191,7 +191,7 @@ def _ledger_verdict(case: Case) -> tuple[Verdict, str]:
     walked = case.need_walk()
     for number, session in enumerate(walked.sessions[:-1]):
         if case.notes is not None:
-            starts.note_unclosed(case, session, number)
+            sessions.note_unclosed(case, session, number)
     if case.fragment:
         case.remarks.append(f"torn: {len(case.fragment)} bytes after the last whole line are ignored")
     if walked.last_type == "session.end" and not case.fragment:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from docket.verify import events, figures, usage, usual
+from docket.verify import events, fast_path, ledger_totals, usage
 from docket.verify.calls import Calls
-from docket.verify.figures import Figures
-from docket.verify.form import Object, encode, longer_form, read, seal, seal_any, seal_private
+from docket.verify.canonical import Object, encode, longer_form, read, seal, seal_any, seal_private
+from docket.verify.fast_path import LONGEST
+from docket.verify.ledger_totals import Figures
 from docket.verify.lines import MAX_LINE
 from docket.verify.notes import Note
 from docket.verify.receipt_shape import MAX_SESSIONS
 from docket.verify.report import Violation
 from docket.verify.tree import Tree
-from docket.verify.usual import LONGEST
 
 GENESIS = hashlib.sha256(b"docket-ledger/1").hexdigest()
 CHECKS = (
@@ -80,7 +80,7 @@ class Walk:
         """Take the next line, without its LF. Raises Violation naming check and event."""
         check = "ledger.form"
         try:
-            known = usual.read(line, self.size, self.head, self.withheld)
+            known = fast_path.read(line, self.size, self.head, self.withheld)
             if known is not None:
                 event, leaf = known
                 events.check_data(event)
@@ -216,7 +216,7 @@ class Walk:
     def _check_end(self, event: Object) -> None:
         data = event["data"]
         expected = self.figures.totals(data["ops"].get("evidence"))
-        wrong = figures.difference(data["totals"], expected, "totals") or figures.difference(
+        wrong = ledger_totals.difference(data["totals"], expected, "totals") or ledger_totals.difference(
             data["usage_tree"],
             {"size": self.usage_tree.size, "root": self.usage_tree.root().hex()},
             "usage_tree",

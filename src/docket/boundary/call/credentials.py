@@ -1,0 +1,28 @@
+"""The fingerprint of a request's credential: tells calls of different keys apart without keeping the key.
+
+A keyed hash (BLAKE2b, RFC 7693) under a key that lives as long as the run, in memory only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from docket.boundary.http1.wire import Head
+
+CREDENTIAL_HEADERS = (b"api-key", b"authorization", b"x-api-key", b"x-goog-api-key")
+"""Where OpenAI, Anthropic, Azure and Google clients put their key."""
+FINGERPRINT_BYTES = 16
+
+
+def fingerprint(head: Head, key: bytes) -> str | None:
+    """32 hex characters that stand for the credential in ``head`` under ``key``; None where there is none.
+
+    ``key`` is at most 64 random bytes of the run.
+    """
+    found = [(name, value) for name in CREDENTIAL_HEADERS for value in sorted(head.values(name))]
+    if not found:
+        return None
+    digest = hashlib.blake2b(key=key, digest_size=FINGERPRINT_BYTES)
+    for name, value in found:
+        digest.update(len(value).to_bytes(4, "big") + name + b"\0" + value)
+    return digest.hexdigest()

@@ -1,0 +1,237 @@
+"""From a request below an upstream's prefix to a model call, a passage or a refusal.
+
+Invariant: what may be billed is read whole and decided before a byte of it leaves; what is no model call streams.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable
+from functools import lru_cache
+
+from docket.boundary.answers.denials import Denials
+from docket.boundary.call.answer_relay import carry, finish
+from docket.boundary.call.client import HttpClient
+from docket.boundary.call.credentials import fingerprint
+from docket.boundary.call.exchange import Carrier, Request
+from docket.boundary.call.ports import Recorder, Upstream
+from docket.boundary.call.recorded_bodies import keep
+from docket.boundary.call.redact import target as recordable
+from docket.boundary.call.tee import Tee
+from docket.boundary.call.treatment import Treatment, needs_body, treat
+from docket.boundary.call.usage_stripping import TrimmingClient
+from docket.boundary.http1.agent_connection import RequestBody
+from docket.boundary.http1.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
+from docket.boundary.http1.coding import CodingError, content_codings, decode_whole
+from docket.boundary.http1.response import Outgoing
+from docket.boundary.http1.wire import Framing, RequestHead
+from docket.boundary.routes import Route
+from docket.boundary.settings import Settings
+from docket.clock import Clock
+from docket.control.decision import Refused
+from docket.ledger.events import Forwarded
+from docket.primitives.canonical import Json
+from docket.primitives.frozen import value
+from docket.providers import registry
+from docket.providers.amendment import asking_for_usage, versioned
+from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint, Sent
+from docket.storage.blobs import Blobs
+
+MAX_DECODED = 256 * 1024 * 1024
+"""Bytes that a compressed request body may expand to in the copy that is read; beyond it 413."""
+MAX_RETRY_DIGITS = 6
+"""Digits of a client's own retry count that are believed."""
+RUN_ENDED = Refused(code="run_ended", message="docket: the run has ended")
+
+
+@lru_cache(maxsize=1024)
+def _recognise(family: str, method: str, path: str) -> Endpoint:
+    """As the registry does; an agent uses a handful of paths, and an unusual one costs what it costs."""
+    return registry.recognise(family, method, path)
+
+
+@value
+class _Asked:
+    """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on, with its ``path``."""
+
+    route: Route
+    endpoint: Endpoint
+    head: RequestHead
+    target: bytes
+    sent: bytes
+    path: str
+    body: RequestBody
+
+
+class Forwarder:
+    """Carries the requests of one run. ``ended`` refuses whatever comes."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        exchange: Carrier,
+        upstream: Upstream,
+        recorder: Recorder,
+        denials: Denials,
+        clock: Clock,
+        blobs: Blobs | None = None,
+    ) -> None:
+        self._settings = settings
+        self._exchange = exchange
+        self._upstream = upstream
+        self._recorder = recorder
+        self._denials = denials
+        self._clock = clock
+        self._blobs = blobs
+        self._shelf = Shelf()
+        self._key = secrets.token_bytes(32)
+        self.ended = False
+
+    def forward(
+        self, route: Route, head: RequestHead, target: bytes, body: RequestBody, client: HttpClient
+    ) -> Awaitable[None]:
+        """Answer one request, once awaited. Raises ClientGoneError, WireError, LedgerError."""
+        if self.ended:
+            return self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
+        path = target.partition(b"?")[0].decode("latin-1")
+        endpoint = _recognise(route.family, head.method.decode("latin-1"), path)
+        sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
+        if sent is not None:
+            path = sent.partition(b"?")[0].decode("latin-1")
+        asked = _Asked(route, endpoint, head, target, sent or target, path, body)
+        return self._decide(asked, client) if needs_body(endpoint.kind, head.method) else self._pass(asked, client)
+
+    async def _decide(self, asked: _Asked, client: HttpClient) -> None:
+        """Read the body whole, and carry or refuse what it asks for."""
+        route, settings = asked.route, self._settings
+        try:
+            held = await hold(asked.body, self._shelf)
+        except (TooLargeError, OSError) as error:
+            await self._too_large(route, error, client)
+            return
+        amended = None
+        try:
+            try:
+                call = self._call(asked, held)
+            except CodingError:
+                await self._turn_away(route, 413, f"the body expands to more than {MAX_DECODED} bytes", client)
+                return
+            treatment = treat(
+                asked.endpoint.kind,
+                asked.head.method,
+                names_model=call.model != UNKNOWN_MODEL,
+                usd_cap=settings.usd_cap,
+                forward_unmetered=route.forward_unmetered,
+            )
+            if isinstance(treatment, Refused):
+                await self._exchange.deny(call, treatment, client)
+                return
+            private = _targets(asked)
+            private["request_sha256"] = held.sha256
+            if call.private_model is not None:
+                private["model"] = call.private_model
+            if self._blobs is not None and settings.record_requests:
+                private["body"] = await keep(self._blobs, held.content()[: settings.max_body_bytes], held.size)
+            amended = self._asking_for_usage(call, asked.head, held)
+            if amended is not None:
+                private["amended_sha256"] = amended.sha256
+            outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or held)
+            request = Request(call, outgoing, private, amended is not None or asked.sent != asked.target)
+            tee = self._tee(call, observed=treatment is Treatment.METER)
+            await self._exchange.handle(request, client if amended is None else TrimmingClient(client), tee)
+        finally:
+            held.close()
+            if amended is not None:
+                amended.close()
+
+    def _asking_for_usage(self, call: Call, head: RequestHead, held: HeldBody) -> HeldBody | None:
+        """The body that also asks for usage, where the policy wants that and the request says nothing about it."""
+        if not self._settings.request_stream_usage or content_codings(head):
+            return None
+        content = asking_for_usage(call, held.content())
+        if content is None:
+            return None
+        framing = Framing("sized", len(content)) if held.framing.kind == "sized" else held.framing
+        amended = HeldBody(self._shelf, framing)
+        try:
+            amended.add(content)
+        except (TooLargeError, OSError):
+            amended.close()
+            return None
+        amended.trailers = held.trailers
+        return amended
+
+    def _tee(self, call: Call, *, observed: bool) -> Tee:
+        kept = self._settings.max_body_bytes if self._settings.record_responses else 0
+        if not observed:
+            return Tee(None, keep=kept)
+        return Tee(
+            lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), keep=kept
+        )
+
+    def _call(self, asked: _Asked, held: HeldBody) -> Call:
+        """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
+        head, route = asked.head, asked.route
+        content = held.content()
+        codings = content_codings(head)
+        if codings:
+            try:
+                content = decode_whole(content, codings, MAX_DECODED)
+            except CodingError as error:
+                if error.reason == "bomb":
+                    raise
+                content = b""
+        retries = head.first(b"x-stainless-retry-count") or b""
+        return registry.call_of(
+            Sent(
+                route.name,
+                route.provider,
+                asked.endpoint,
+                asked.path,
+                content,
+                held.size,
+                int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
+                fingerprint(head, self._key),
+            )
+        )
+
+    async def _pass(self, asked: _Asked, client: HttpClient) -> None:
+        """Forward what is no model call; its record is durable before its end is visible."""
+        route, endpoint = asked.route, asked.endpoint
+        outgoing = Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body))
+        carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
+        private = _targets(asked)
+        if carried.detail:
+            private["detail"] = carried.detail
+        await self._recorder.submit(
+            Forwarded(
+                upstream=route.name,
+                method=asked.head.method.decode("latin-1"),
+                endpoint=endpoint.name,
+                endpoint_class=endpoint.kind.value,
+                status=carried.head.status if carried.head is not None else None,
+                reason=carried.reason,
+                private=private,
+            )
+        )
+        await finish(carried, client, route.family, self._settings.docket)
+
+    async def _too_large(self, route: Route, error: TooLargeError | OSError, client: HttpClient) -> None:
+        if isinstance(error, TooLargeError) and not error.everything:
+            await self._turn_away(route, 413, f"the body is longer than {self._shelf.each} bytes", client)
+        else:
+            await self._turn_away(route, 429, "too many request bodies are held at once", client)
+
+    async def _turn_away(self, route: Route, status: int, message: str, client: HttpClient) -> None:
+        await self._denials.turn_away(
+            status, "body_too_large", message, client, family=route.family, upstream=route.name
+        )
+
+
+def _targets(asked: _Asked) -> dict[str, Json]:
+    """The target as the agent sent it, and as it went on where that is another."""
+    targets: dict[str, Json] = {"target": recordable(asked.target)}
+    if asked.sent != asked.target:
+        targets["amended_target"] = recordable(asked.sent)
+    return targets

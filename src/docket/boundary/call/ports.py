@@ -1,0 +1,97 @@
+"""The four small protocols around one call: who admits it, records it, carries it and answers it.
+
+A test of the exchange is four stand-ins and a list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+from docket.boundary.answers.refusals import Answer
+from docket.boundary.http1.response import Informed, Outgoing
+from docket.boundary.http1.wire import Framing, Header, ResponseHead
+from docket.control.breaker import Ended
+from docket.control.decision import Admitted, Refused, Settlement
+from docket.ledger.events import Event
+from docket.providers.call import Call, Observation
+
+
+class Admission(Protocol):
+    """Decides on calls. ``settle`` never waits: a cancelled call is booked in the step that records it."""
+
+    def at_once(self, call: Call) -> Admitted | Refused | None:
+        """A reservation, or why not; None where others have to settle first, which ``admit`` waits for."""
+        ...
+
+    async def admit(self, call: Call) -> Admitted | Refused:
+        """A reservation (its number taken in the last step before this returns), or why not. May be cancelled."""
+        ...
+
+    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement: ...
+
+    def release(self, admitted: Admitted) -> None:
+        """Give back the reservation of a call that was never sent."""
+        ...
+
+
+class Recorder(Protocol):
+    """Takes events in order."""
+
+    def submit(self, event: Event) -> asyncio.Future[Any]:
+        """Take ``event`` now; the future is done when it is on stable storage.
+
+        It fails with EventLostError where the event is a request that must not be sent because it is not recorded.
+        """
+        ...
+
+    def refusal(self) -> Refused | None:
+        """Why no model call may be forwarded as the record stands, if none may."""
+        ...
+
+
+class Passing(Protocol):
+    """An answer that comes in."""
+
+    head: ResponseHead
+    framing: Framing
+    ended: bool
+    trailers: tuple[Header, ...]
+
+    async def read(self) -> bytes: ...
+
+    def read_ready(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+class Upstream(Protocol):
+    """Reaches providers."""
+
+    async def open(self, request: Outgoing, informed: Informed) -> Passing: ...
+
+
+class Client(Protocol):
+    """The agent's side."""
+
+    @property
+    def started(self) -> bool:
+        """Whether the head of an answer went out."""
+        ...
+
+    def on_gone(self, listener: Callable[[], None] | None) -> None: ...
+
+    async def informational(self, head: ResponseHead) -> None: ...
+
+    def start(self, head: ResponseHead, framing: Framing) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    def write(self, data: bytes) -> Awaitable[None]: ...
+
+    def end(self, last: bytes = b"", trailers: Sequence[Header] = ()) -> Awaitable[None]: ...
+
+    async def refuse(self, answer: Answer) -> None: ...
+
+    def cut(self) -> None: ...

@@ -1,0 +1,159 @@
+"""Request bodies: read whole before admission, or streamed where nothing in them decides.
+
+Invariant: the bytes held for all calls together stay under one bound, and a body that would pass it is refused before
+it is read where its length is known. Above ``IN_MEMORY`` a body lies in an unlinked file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from typing import BinaryIO, cast
+
+from docket.boundary.http1.agent_connection import RequestBody
+from docket.boundary.http1.wire import Framing, Header
+
+MAX_BODY = 128 * 1024 * 1024
+"""Largest request body in bytes that is read before admission: twice what any provider takes; beyond it 413."""
+MAX_HELD = 256 * 1024 * 1024
+"""Bytes of request bodies held at once, over all calls; beyond it 429."""
+IN_MEMORY = 1024 * 1024
+"""Largest body kept in memory: first turns of real agents are 30 to 90 kB."""
+PIECE = 256 * 1024
+"""Bytes read back from a spooled body at a time."""
+
+
+class TooLargeError(Exception):
+    """One body is over its bound (``everything`` false), or all of them together are."""
+
+    def __init__(self, *, everything: bool) -> None:
+        super().__init__("all request bodies together" if everything else "a request body")
+        self.everything = everything
+
+
+class Shelf:
+    """Counts the bytes that all held bodies of a run take."""
+
+    def __init__(self, limit: int = MAX_HELD, each: int = MAX_BODY) -> None:
+        self._limit = limit
+        self.each = each
+        self.held = 0
+
+    def take(self, size: int) -> None:
+        """Reserve ``size`` bytes. Raises TooLargeError."""
+        if self.held + size > self._limit:
+            raise TooLargeError(everything=True)
+        self.held += size
+
+    def give(self, size: int) -> None:
+        self.held -= size
+
+
+class HeldBody:
+    """A request body that was read whole. ``close`` gives its bytes back to the shelf."""
+
+    def __init__(self, shelf: Shelf, framing: Framing) -> None:
+        self._shelf = shelf
+        self._reserved = 0
+        self._parts: list[bytes] = []
+        self._file: BinaryIO | None = None
+        self._digest = hashlib.sha256()
+        self.framing = framing
+        self.size = 0
+        self.trailers: Sequence[Header] = ()
+
+    def reserve(self, size: int) -> None:
+        """Make sure that ``size`` bytes in all may be held. Raises TooLargeError."""
+        if size > self._shelf.each:
+            raise TooLargeError(everything=False)
+        if size > self._reserved:
+            self._shelf.take(size - self._reserved)
+            self._reserved = size
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes. Raises TooLargeError, OSError where the spool has no room."""
+        self.reserve(self.size + len(data))
+        self.size += len(data)
+        self._digest.update(data)
+        if self._file is None and self.size > IN_MEMORY:
+            self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed by close)
+            self._file.writelines(self._parts)
+            self._parts.clear()
+        if self._file is None:
+            self._parts.append(data)
+        else:
+            self._file.write(data)
+
+    @property
+    def sha256(self) -> str:
+        """64 hex characters over the bytes as sent."""
+        return self._digest.hexdigest()
+
+    def content(self) -> bytes:
+        """All bytes, in memory."""
+        if self._file is not None:
+            self._file.seek(0)
+            return self._file.read()
+        if len(self._parts) > 1:
+            self._parts = [b"".join(self._parts)]
+        return self._parts[0] if self._parts else b""
+
+    def whole(self) -> bytes | None:
+        """All of it where it lies in memory, else None."""
+        return None if self._file is not None else self.content()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Its bytes in order."""
+        if self._file is None:
+            if self.size:
+                yield self.content()
+            return
+        at = 0
+        while at < self.size:
+            self._file.seek(at)
+            data = self._file.read(PIECE)
+            at += len(data)
+            yield data
+
+    def close(self) -> None:
+        """Forget the bytes. May be called twice."""
+        self._shelf.give(self._reserved)
+        self._reserved = 0
+        self._parts.clear()
+        if self._file is not None:
+            self._file.close()
+
+
+async def hold(body: RequestBody, shelf: Shelf) -> HeldBody:
+    """Read ``body`` whole. Raises TooLargeError, ClientGoneError, WireError, OSError."""
+    held = HeldBody(shelf, body.framing)
+    try:
+        if body.framing.kind == "sized":
+            held.reserve(body.framing.length)
+        while not body.done:
+            held.add(await body.read())
+    except BaseException:
+        held.close()
+        raise
+    held.trailers = body.trailers
+    return held
+
+
+class PassingBody:
+    """A request body that goes on as it comes."""
+
+    def __init__(self, body: RequestBody) -> None:
+        self._body = body
+        self.framing = body.framing
+
+    @property
+    def trailers(self) -> Sequence[Header]:
+        return self._body.trailers
+
+    def whole(self) -> bytes | None:
+        return b"" if self._body.done and self.framing.kind == "none" else None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        while data := await self._body.read():
+            yield data
