@@ -1,4 +1,4 @@
-"""The breaker between a real agent's sockets and a real upstream's (B25), and the limiter (B23); only time is ours."""
+"""The breaker between a real agent's sockets and a real upstream's, and the limiter; only time is ours."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ class Keeper:
             await writer.drain()
 
 
-def test_b27_expect_100_continue() -> None:
+def test_expect_100_continue() -> None:
     async def play() -> None:
         keeper = Keeper()
-        head = (HTTP / "b27_expect_head.raw").read_bytes()
-        body = (HTTP / "b27_expect_body.raw").read_bytes()
+        head = (HTTP / "expect_head.raw").read_bytes()
+        body = (HTTP / "expect_body.raw").read_bytes()
         async with raw_upstream(keeper) as url, stage(url) as on:
             line, _, rest = head.partition(b"\r\n")
             method, target, version = line.split(b" ")
@@ -74,7 +74,7 @@ def test_b27_expect_100_continue() -> None:
     run(play())
 
 
-def test_b27_a_refusal_may_come_without_reading_the_body() -> None:
+def test_a_refusal_may_come_without_reading_the_body() -> None:
     async def play() -> None:
         async with stage("http://127.0.0.1:9") as on:
             on.boundary.end_run()
@@ -87,7 +87,7 @@ def test_b27_a_refusal_may_come_without_reading_the_body() -> None:
 
 
 @pytest.mark.parametrize("coding", [b"gzip", b"zstd", b"gzip, deflate", b"unheard-of"])
-def test_b28_labels_and_bytes_stay_together(coding: bytes) -> None:
+def test_labels_and_bytes_stay_together(coding: bytes) -> None:
     async def play() -> None:
         body = gzip.compress(b'{"usage": {"prompt_tokens": 1, "completion_tokens": 2}}')
         answer = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n%b" % (coding, len(body), body)
@@ -99,7 +99,7 @@ def test_b28_labels_and_bytes_stay_together(coding: bytes) -> None:
     run(play())
 
 
-def test_b30_long_heads_pass_both_ways() -> None:
+def test_long_heads_pass_both_ways() -> None:
     async def play() -> None:
         keeper = Keeper(b"HTTP/1.1 200 OK\r\nX-Long: %b\r\nContent-Length: 2\r\n\r\n{}" % (b"r" * 12000))
         async with raw_upstream(keeper) as url, stage(url) as on:
@@ -116,7 +116,7 @@ def test_b30_long_heads_pass_both_ways() -> None:
     ("target", "header", "status", "code"),
     [("x" * 70_000, "h", 414, "target_too_long"), ("x", "h" * 70_000, 431, "headers_too_long")],
 )
-def test_b30_beyond_the_limit_is_a_json_error_and_an_event(target: str, header: str, status: int, code: str) -> None:
+def test_beyond_the_limit_is_a_json_error_and_an_event(target: str, header: str, status: int, code: str) -> None:
     async def play() -> None:
         async with stage("http://127.0.0.1:9") as on:
             raw = f"GET /r/{on.boundary.token}/up/{target} HTTP/1.1\r\nHost: x\r\nX-Long: {header}\r\n\r\n"
@@ -163,7 +163,7 @@ def test_any_number_of_empty_lines_may_stand_before_a_request() -> None:
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("size", [5_000_000, 33_000_000])
-def test_b31_large_bodies_pass_byte_for_byte(size: int, chunked: bool) -> None:
+def test_large_bodies_pass_byte_for_byte(size: int, chunked: bool) -> None:
     async def play() -> None:
         digests: list[str] = []
 
@@ -199,7 +199,7 @@ def test_b31_large_bodies_pass_byte_for_byte(size: int, chunked: bool) -> None:
     run(play())
 
 
-def test_b31_over_the_bounds_are_413_and_429(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_the_bounds_are_413_and_429(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies.Shelf.__init__, "__defaults__", (300_000, 200_000))
 
     async def play() -> None:
@@ -256,7 +256,7 @@ def test_64_mib_each_way_in_bounded_memory() -> None:
     run(play())
 
 
-def test_b32_a_stream_that_is_alive_outlives_every_limit_on_silence() -> None:
+def test_a_stream_that_is_alive_outlives_every_limit_on_silence() -> None:
     async def play() -> None:
         provider = ScriptedProvider(Script((Step(text="a b c d e f g h i j", pace_ms=60, times=0),)))
         url = await provider.start()
@@ -289,7 +289,7 @@ def test_silence_inside_a_stream_is_a_recorded_timeout() -> None:
     run(play())
 
 
-def test_b34_no_cookie_jar_and_no_lost_duplicates() -> None:
+def test_no_cookie_jar_and_no_lost_duplicates() -> None:
     async def play() -> None:
         lines = b"Set-Cookie: a=1\r\nX-Dup: 1\r\nSet-Cookie: b=2\r\nX-Dup: 2\r\n"
         keeper = Keeper(b"HTTP/1.1 200 OK\r\n%bContent-Length: 2\r\n\r\n{}" % lines)
@@ -303,7 +303,7 @@ def test_b34_no_cookie_jar_and_no_lost_duplicates() -> None:
     run(play())
 
 
-def test_b35_one_framing_and_no_hop_by_hop_fields() -> None:
+def test_one_framing_and_no_hop_by_hop_fields() -> None:
     async def play() -> None:
         both = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 99\r\nProxy-Authenticate: x\r\n\r\n"
         keeper = Keeper(both + b"2\r\n{}\r\n0\r\nX-T: 1\r\n\r\n")
@@ -332,7 +332,7 @@ def test_b35_one_framing_and_no_hop_by_hop_fields() -> None:
 
 
 @pytest.mark.parametrize("status", [204, 304])
-def test_b35_answers_without_a_body(status: int) -> None:
+def test_answers_without_a_body(status: int) -> None:
     async def play() -> None:
         keeper = Keeper(b"HTTP/1.1 %d X\r\nETag: 1\r\n\r\n" % status)
         async with raw_upstream(keeper) as url, stage(url) as on:
@@ -346,12 +346,12 @@ def test_b35_answers_without_a_body(status: int) -> None:
     run(play())
 
 
-def test_b37_probes_and_side_endpoints() -> None:
+def test_probes_and_side_endpoints() -> None:
     async def play() -> None:
         provider = ScriptedProvider()
         url = await provider.start()
         async with stage(url, family="anthropic") as on:
-            rows = json.loads((HTTP / "b37_probes.json").read_text())["rows"]
+            rows = json.loads((HTTP / "probes.json").read_text())["rows"]
             for row in rows:
                 before = len(on.record.requests())
                 body = json.dumps(row["body"]).encode() if "body" in row else b""  # noqa: TID251 - a client's body
@@ -371,10 +371,10 @@ def test_b37_probes_and_side_endpoints() -> None:
     run(play())
 
 
-def test_b38_compressed_requests_keep_bytes_and_label() -> None:
+def test_compressed_requests_keep_bytes_and_label() -> None:
     async def play() -> None:
-        document = json.loads((HTTP / "b38_request_body.json").read_text())
-        body = (HTTP / "b38_request_body.zst").read_bytes()
+        document = json.loads((HTTP / "request_body.json").read_text())
+        body = (HTTP / "request_body.zst").read_bytes()
         keeper = Keeper()
         label = [("content-encoding", "zstd"), ("content-type", "application/json")]
         async with raw_upstream(keeper) as url, stage(url) as on:
@@ -392,7 +392,7 @@ def test_b38_compressed_requests_keep_bytes_and_label() -> None:
 
 
 @pytest.mark.parametrize("depth", [900, 2_000, 20_000, 200_000])
-def test_b41_deep_nesting_passes_in_both_directions(depth: int) -> None:
+def test_deep_nesting_passes_in_both_directions(depth: int) -> None:
     async def play() -> None:
         deep = b"[" * depth + b"]" * depth
         keeper = Keeper(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(deep), deep))

@@ -1,4 +1,4 @@
-"""The health routes over real sockets (B61), and the second listener that serves nothing else."""
+"""The health routes over real sockets, and the second listener that serves nothing else."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def test_class(ended: Ended, verdict: Verdict) -> None:
     ],
 )
 def test_an_error_event_inside_a_200_stream_is_no_success(case: str, path: str, verdict: Verdict) -> None:
-    """B16: a failure of the upstream, unless it says overload; that counts where ``breaker_counts`` names it."""
+    """A failure of the upstream, unless it says overload; that counts where ``breaker_counts`` names it."""
     body = (FIXTURES / f"{case}.sse").read_bytes()
     family = "anthropic" if "anthropic" in case else "openai"
     endpoint = registry.recognise(family, "POST", path)

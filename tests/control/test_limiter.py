@@ -20,7 +20,7 @@ T0 = Instant(77 * S)
 
 
 def test_a_fraction_of_a_call_per_second_says_two_seconds_and_then_admits() -> None:
-    """B23: one token every 1.5 s, burst 1; two calls 0.1 s apart; the obeying client is admitted."""
+    """One token every 1.5 s, burst 1; two calls 0.1 s apart; the obeying client is admitted."""
     limiter = Limiter(per_second=Fraction(2, 3))
     assert limiter.ask(T0) is None
     limiter.take(T0)

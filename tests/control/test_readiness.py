@@ -1,4 +1,4 @@
-"""When a run is ready, and why not (B61)."""
+"""When a run is ready, and why not."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def test_the_commands_are_commands_of_docket() -> None:
 
 
 def test_each_probe_asks_its_own_endpoint() -> None:
-    """B61: liveness never asks for readiness."""
+    """Liveness never asks for readiness."""
     paths = {kind: container()[kind]["httpGet"]["path"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert paths == {"startupProbe": "/startupz", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
     assert {container()[kind]["httpGet"]["port"] for kind in paths} == {container()["ports"][0]["name"]}

@@ -1,4 +1,4 @@
-"""A cap on time holds while the wall clock steps by an hour, both ways (B26): a preloaded clock does that mid-run."""
+"""A cap on time holds while the wall clock steps by an hour, both ways: a preloaded clock does that mid-run."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_a_drill_says_so_and_agrees_with_what_the_agent_counted(lab: Lab) -> Non
 
 @pytest.mark.parametrize("step", ["3600s", "-3600s"])
 def test_a_wall_time_cap_holds_whatever_the_wall_clock_says(lab: Lab, step: str) -> None:
-    """B26: a cap of 3 s, a child that sleeps for 60 s, and a clock that steps an hour after 1 s."""
+    """A cap of 3 s, a child that sleeps for 60 s, and a clock that steps an hour after 1 s."""
     run = lab.run(lab.provider(), faults=f"clock_step={step}", flags=["--max-wall-clock", "3"], argv=("sleep", "60"))
     run.wait()
     assert run.status == 42, run.said()

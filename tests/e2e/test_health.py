@@ -1,4 +1,4 @@
-"""What a kubelet and a Prometheus see of a real run while its provider is down (B61), and of any model name (B59)."""
+"""What a kubelet and a Prometheus see of a real run while its provider is down, and of any model name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from docket.chaos.lab import Lab, Run
 
-B59 = Path(__file__).parents[1] / "fixtures/metrics/b59_labels.json"
+LABELS = Path(__file__).parents[1] / "fixtures/metrics/labels.json"
 NAMES = """
 import http.client, json, os, sys
 from urllib.parse import urlsplit
@@ -122,11 +122,11 @@ def test_any_model_name_leaves_metrics_that_parse(lab: Lab) -> None:
     port = free_port()
     run = lab.run(
         lab.provider(),
-        argv=(sys.executable, "-c", NAMES, str(B59)),
+        argv=(sys.executable, "-c", NAMES, str(LABELS)),
         flags=["--health-listen", f"127.0.0.1:{port}"],
     ).wait()
     assert run.status == 0, run.said()
-    names = json.loads(B59.read_text())["model_names"]
+    names = json.loads(LABELS.read_text())["model_names"]
     assert len(run.evidence.of("model.request")) == len(names)
     assert run.evidence.sum_of("docket_calls_total") == len(names)
     text = run.evidence.metrics_file.read_text()

@@ -1,4 +1,4 @@
-"""docket killed with SIGKILL under load: diagnosed, closed, continued, and verified each time (B48)."""
+"""docket killed with SIGKILL under load: diagnosed, closed, continued, and verified each time."""
 
 from __future__ import annotations
 

@@ -210,8 +210,8 @@ def test_docket_killed_at_two_hundred_moments(installed: Installed, provider: Ca
 def test_an_agent_that_keeps_calling_is_gone_with_docket(
     installed: Installed, provider: Callable[..., Provider]
 ) -> None:
-    """B48: kill -9; the child is gone within 2 s, and the record ends in a state that is not called tampered."""
-    script = f"exec {sys.executable} {Path(__file__).parents[1]}/fixtures/proc/b48_keep_calling.py"
+    """``kill -9``: the child is gone within 2 s, and the record ends in a state that is not called tampered."""
+    script = f"exec {sys.executable} {Path(__file__).parents[1]}/fixtures/proc/keep_calling.py"
     with supervised(installed, provider().flags, script) as run:
         assert run.line() == f"pid {run.agent}"
         assert until(lambda: bool(installed.events("model.response")))

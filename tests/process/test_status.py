@@ -1,4 +1,4 @@
-"""Every way an agent can end, each with a real process (B46)."""
+"""Every way an agent can end, each with a real process."""
 
 from __future__ import annotations
 
@@ -81,10 +81,10 @@ def test_all_fatal_signals() -> None:
 
 
 def test_the_reported_table() -> None:
-    """B46 as it was filed."""
-    rows = json.loads((CASES / "b46_exit.json").read_bytes())["rows"]
+    """The table of endings as it was reported."""
+    rows = json.loads((CASES / "exit.json").read_bytes())["rows"]
     for row in rows:
-        status = ended([sys.executable, str(CASES / "b46_exit.py"), *row["argv"]])
+        status = ended([sys.executable, str(CASES / "exit.py"), *row["argv"]])
         assert isinstance(status, ExitStatus)
         assert status.shell_status == row["status"]
 

@@ -15,8 +15,8 @@ from tests.process.conftest import CASES, ROOT, Shell, agent
 
 
 def test_an_agent_that_reads_the_terminal_is_the_foreground_group(shell: Shell) -> None:
-    """B45: the child is in the foreground, reads a line, and the terminal goes back to its caller."""
-    shell.start(sys.executable, str(CASES / "b45_read_tty.py"))
+    """The child is in the foreground, reads a line, and the terminal goes back to its caller."""
+    shell.start(sys.executable, str(CASES / "read_tty.py"))
     shell.terminal.expect("tty True fg True")
     shell.terminal.send("hello\n")
     shell.terminal.expect("got hello")

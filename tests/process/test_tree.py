@@ -59,8 +59,8 @@ def test_a_straggler_that_ends_by_itself_keeps_its_exit(run: Start, tmp_path: Pa
 
 
 def test_a_grandchild_in_another_session_goes_with_the_run(run: Start) -> None:
-    """B43: SIGTERM to the supervisor; both pids are gone."""
-    started = run("sh", str(CASES / "b43_setsid_grandchild.sh"), grace=20)
+    """SIGTERM to the supervisor; both pids are gone."""
+    started = run("sh", str(CASES / "setsid_grandchild.sh"), grace=20)
     grandchild, child = (int(started.line().split()[1]) for _ in range(2))
     assert child == started.agent
     assert until(lambda: Path(f"/proc/{grandchild}/cmdline").read_text().startswith("sleep"))

@@ -20,7 +20,7 @@ from docket.primitives.money import Usd
 from docket.telemetry.labels import MAX_UNKNOWN_MODELS
 from docket.telemetry.metrics import Metrics
 
-B59 = json.loads((Path(__file__).parents[1] / "fixtures/metrics/b59_labels.json").read_text())
+LABELS = json.loads((Path(__file__).parents[1] / "fixtures/metrics/labels.json").read_text())
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 PROMETHEUS_2_42 = (
     "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
@@ -121,7 +121,7 @@ def test_a_run_in_figures(accept: str | None) -> None:
 
 
 @pytest.mark.parametrize("accept", [None, OPENMETRICS])
-@pytest.mark.parametrize("name", [n.encode("utf-8", "replace").decode() for n in B59["model_names"]], ids=ascii)
+@pytest.mark.parametrize("name", [n.encode("utf-8", "replace").decode() for n in LABELS["model_names"]], ids=ascii)
 def test_every_model_name_of_b59_parses(name: str, accept: str | None) -> None:
     metrics = make()
     metrics.observe(end(model=name))

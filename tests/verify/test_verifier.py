@@ -1,4 +1,4 @@
-"""Verdicts on whole, cut, reordered and altered runs; B53 of the fault cases."""
+"""Verdicts on whole, cut, reordered and altered runs."""
 
 from __future__ import annotations
 

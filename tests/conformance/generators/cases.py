@@ -8,7 +8,7 @@ from conformance.catalog import ROOT, vector
 from conformance.scene import edit_line, ledger_of, only, opened, rehashed
 from kit.recordings import Files, Recording
 
-CORNERS = json.loads((ROOT / "tests" / "fixtures" / "json" / "b54_canonical.json").read_text())["rows"]
+CORNERS = json.loads((ROOT / "tests" / "fixtures" / "json" / "canonical.json").read_text())["rows"]
 ACCEPTED = frozenset({"no normalisation NFD", "no normalisation NFC"})
 """Corners that are canonical as they stand, on the subset of this format."""
 
@@ -25,21 +25,21 @@ for _row in CORNERS:
     _right = _row["name"] in ACCEPTED
     vector(
         "cases",
-        f"b54-{'accept-' if _right else ''}{_row['name'].lower().replace(' ', '-')}",
+        f"canonical-{'accept-' if _right else ''}{_row['name'].lower().replace(' ', '-')}",
         "unfinished" if _right else "failed",
         "" if _right else "ledger.form",
         rules="C-2 C-3 C-4 C-5",
-        comment=f"B54, {_row['name']}.",
+        comment=f"canonical form, {_row['name']}.",
     )(lambda spelled=_row["input_hex"]: holding(bytes.fromhex(spelled)))
 
 
 @vector(
     "cases",
-    "b52-two-writers",
+    "two-writers",
     "failed",
     "ledger.seq",
     rules="L-6",
-    comment="B52: two writers append to one ledger, each from the head that it remembers.",
+    comment="Two writers append to one ledger, each from the head that it remembers.",
 )
 def _() -> Files:
     one, other = opened(0), opened(0)
@@ -69,26 +69,26 @@ def cut(first: int, last: int) -> Files:
 for _k in range(1, 11):
     vector(
         "cases",
-        f"b53-last-{_k}-of-ten-removed",
+        f"last-{_k}-of-ten-removed",
         "failed",
         "checkpoints.size",
         rules="T-5 B-1",
-        comment=f"B53: the last {_k} of ten events are gone.",
+        comment=f"The last {_k} of ten events are gone.",
     )(lambda k=_k: cut(0, 10 - k))
     vector(
         "cases",
-        f"b53-last-{_k}-of-ten-removed-and-all-else",
+        f"last-{_k}-of-ten-removed-and-all-else",
         "unreadable" if _k == 10 else "unfinished",
         rules="P-1 P-7",
-        comment=f"B53: the last {_k} of ten events are gone, and so are receipt and checkpoints.",
+        comment=f"The last {_k} of ten events are gone, and so are receipt and checkpoints.",
     )(lambda k=_k: only(cut(0, 10 - k), "ledger.jsonl"))
 
 for _k in (1, 5, 9):
     vector(
         "cases",
-        f"b53-first-{_k}-of-ten-removed",
+        f"first-{_k}-of-ten-removed",
         "failed",
         "ledger.seq",
         rules="L-6",
-        comment=f"B53: the first {_k} of ten events are gone.",
+        comment=f"The first {_k} of ten events are gone.",
     )(lambda k=_k: cut(k, 10))
