@@ -15,7 +15,7 @@ PROVIDER = [sys.executable, "-m", "docket.sim.upstream", "--input-tokens", "2000
 
 
 def _steady(text: str) -> list[str]:
-    """Lines without keys, roots, docket numbers, counts of events and directories; the page may shorten what is long."""
+    """Lines without keys, roots, docket numbers, counts and directories; the page may shorten what is long."""
     text = re.sub(r"DKT-[0-9]{8}-[0-9A-Z]{10}", "DKT", text)
     text = re.sub(r"\b[0-9a-f]{64}\b|\b[0-9a-f]{8}…", "HEX", text)
     text = re.sub(r"[0-9]+ events", "N events", text)

@@ -17,27 +17,48 @@ from docket import __version__
 from docket.cli import exit_codes, output
 from docket.errors import DocketError
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "init": ("docket.cli.init", "Write a commented docket.toml."),
-    "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
-    "verify": ("docket.cli.verify", "Check a run, a receipt or a ledger."),
-    "report": ("docket.cli.report", "Show a receipt."),
-    "redact": ("docket.cli.redact", "Copy a run with private values withheld."),
-    "prove": ("docket.cli.prove", "Write one event with its proof, to hand over by itself."),
-    "export": ("docket.cli.export", "State a run in the form that supply-chain tools read, signed by you."),
-    "ls": ("docket.cli.ls", "List runs."),
-    "archive": ("docket.cli.archive", "Write one run to one file that verifies as it is."),
-    "prune": ("docket.cli.prune", "Remove old runs."),
-    "doctor": ("docket.cli.doctor", "Say what state runs are in, and repair what can be."),
-    "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
-    "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
-    "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
-    "demo": ("docket.cli.demo", "Watch a looping agent be stopped by its cap, offline."),
-    "selftest": ("docket.cli.selftest", "Try on this machine what docket promises, offline, in seconds."),
-    "chaos": ("docket.cli.chaos", "Run an agent while provider, disk or clock misbehave by plan: a drill."),
-    "game-day": ("docket.cli.game_day", "Drill this docket on this machine: outages, full disks, killed processes."),
+TASKS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run an agent": {
+        "init": ("docket.cli.init", "Write a commented docket.toml."),
+        "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
+        "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
+    },
+    "Read what happened": {
+        "ls": ("docket.cli.ls", "List runs."),
+        "report": ("docket.cli.report", "Show a receipt."),
+        "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
+    },
+    "Check it, and share it": {
+        "verify": ("docket.cli.verify", "Check a run, a receipt or a ledger."),
+        "redact": ("docket.cli.redact", "Copy a run with private values withheld."),
+        "prove": ("docket.cli.prove", "Write one event with its proof, to hand over by itself."),
+        "export": ("docket.cli.export", "State a run in the form that supply-chain tools read, signed by you."),
+        "archive": ("docket.cli.archive", "Write one run to one file that verifies as it is."),
+        "keygen": ("docket.cli.keygen", "Make an operator key, to sign receipts with."),
+    },
+    "Look after runs": {
+        "doctor": ("docket.cli.doctor", "Say what state runs are in, and repair what can be."),
+        "prune": ("docket.cli.prune", "Remove old runs."),
+    },
+    "Try it": {
+        "demo": ("docket.cli.demo", "Watch a looping agent be stopped by its cap, offline."),
+        "selftest": ("docket.cli.selftest", "Try on this machine what docket promises, offline, in seconds."),
+        "chaos": ("docket.cli.chaos", "Run an agent while provider, disk or clock misbehave by plan: a drill."),
+        "game-day": (
+            "docket.cli.game_day",
+            "Drill this docket on this machine: outages, full disks, killed processes.",
+        ),
+    },
+    "Set up the shell": {
+        "completion": ("docket.cli.completion", "Print the completion script of a shell."),
+    },
 }
-"""Every command: the module that holds ``command``, and its line in ``docket --help``."""
+"""By what a person wants to do: every command, the module that holds ``command``, and its line in ``docket --help``."""
+
+COMMANDS = {name: row for commands in TASKS.values() for name, row in commands.items()}
+
+COMPLETE = "_DOCKET_COMPLETE"
+"""The variable by which a completion script asks for candidates instead of running a command."""
 
 EPILOG = """\b
 Start here:
@@ -64,8 +85,10 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for task, commands in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name.ljust(width), line) for name, (_, line) in commands.items()])
 
 
 @click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -92,7 +115,9 @@ def status_of(args: Sequence[str]) -> int:
     except click.ClickException as error:
         error.show()
         return exit_codes.USAGE
-    except (BrokenPipeError, SystemExit):  # click turns EPIPE, and nothing else here, into SystemExit
+    except (BrokenPipeError, SystemExit) as left:  # click turns EPIPE, and an answer to a shell, into SystemExit
+        if isinstance(left, SystemExit) and COMPLETE in os.environ:
+            return int(left.code or 0)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
         return exit_codes.BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 the one place where a fault of docket's own becomes a message
