@@ -12,11 +12,13 @@ import gc
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 
 from bench.pieces import ANSWER, BODY, REQUEST, RESPONSE, TOKEN
 from bench.subject import PRICES
 from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.call.ports import Recorder
 from docket.boundary.http1.agent_connection import Connection
 from docket.boundary.http1.origin import Origin
 from docket.boundary.http1.upstream import Upstreams
@@ -95,14 +97,14 @@ class Record:
 class Agents:
     """Connections that ask again as soon as they were answered, until ``goal`` answers came in all."""
 
-    def __init__(self, boundary: Boundary, stream: bool) -> None:
+    def __init__(self, boundary: Boundary, stream: bool, connections: int = CONNECTIONS) -> None:
         request = REQUEST.replace(TOKEN, boundary.token.encode()).replace(b"700", b"%d" % len(BODY))
         self._request = request + b"\r\n\r\n" + BODY
         if stream:
             self._request = self._request.replace(b'"stream":false', b'"stream":true ')
         self._stream = stream
         self._loop = asyncio.get_running_loop()
-        self._connections = [self._connect(boundary) for _ in range(CONNECTIONS)]
+        self._connections = [self._connect(boundary) for _ in range(connections)]
 
     def _connect(self, boundary: Boundary) -> Connection:
         connection = Connection(boundary._opened)
@@ -111,7 +113,7 @@ class Agents:
             if self._stream and not data.endswith(LAST_CHUNK):
                 return
             self._answers += 1
-            if self._answers <= self._goal - CONNECTIONS:
+            if self._answers <= self._goal - len(self._connections):
                 self._loop.call_soon(connection.data_received, self._request)
             elif self._answers == self._goal:
                 self._done.set_result(None)
@@ -133,7 +135,9 @@ class Agents:
             connection.connection_lost(None)
 
 
-async def measure(calls: int, stream: bool) -> float:
+@asynccontextmanager
+async def serving(recorder: Recorder, *, stream: bool) -> AsyncIterator[Boundary]:
+    """The boundary of a run without caps, before an upstream that answers at once."""
     loop, clock = asyncio.get_running_loop(), SystemClock()
     answer = [*STREAM[:-1], STREAM[-1] + LAST_CHUNK] if stream else [_whole()]
 
@@ -151,17 +155,22 @@ async def measure(calls: int, stream: bool) -> float:
     boundary = Boundary(
         Settings(docket="DKT-20261130-AAAAAAAAAA", routes=(_route(),)),
         admission=QueuedAdmission(Gate(Policy(), PriceTable.parse(encode(PRICES), at="2026-11-30")), clock),
-        recorder=Record(),
+        recorder=recorder,
         clock=clock,
         on_breach=lambda _breach: None,
         on_fatal=lambda error: sys.exit(repr(error)),
     )
     async with asyncio.TaskGroup() as tasks:
         await boundary.start(bind("127.0.0.1", 0, named="port", hint=""), tasks)
+        yield boundary
+        await boundary.close()
+
+
+async def measure(calls: int, stream: bool) -> float:
+    async with serving(Record(), stream=stream) as boundary:
         agents = Agents(boundary, stream)
         best = min([await agents.ask(calls) for _ in range(ROUNDS)])
         agents.leave()
-        await boundary.close()
     return best
 
 
