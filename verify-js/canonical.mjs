@@ -1,0 +1,206 @@
+// Section 1: canonical form. Private members, where they stand in it, are those of sealed.mjs.
+
+import { bad, Fail, Malformed } from "./checks.mjs";
+import { encoder, NODE, nodeBuffer } from "./hashing.mjs";
+import { MAX_DEPTH } from "./limits.mjs";
+import { parsePrivate } from "./sealed.mjs";
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const PLAIN = /^[^"\\\u0000-\u001f]*$/;
+const ESCAPES = { b: "\b", t: "\t", n: "\n", f: "\f", r: "\r", '"': '"', "\\": "\\" };
+const NAME = /^[\x20-\x7e]{1,128}$/;
+const ASCII = /^[\x00-\x7f]*$/;
+
+/** The text of UTF-8 bytes. Throws Malformed. */
+export function textOf(bytes) {
+  if (NODE && nodeBuffer.isAscii(bytes)) {
+    return Buffer.prototype.latin1Slice.call(bytes, 0, bytes.length);
+  }
+  try {
+    return strictUtf8.decode(bytes);
+  } catch {
+    return bad("no UTF-8");
+  }
+}
+
+export const byteLength = (text) => (ASCII.test(text) ? text.length : encoder.encode(text).length);
+
+/**
+ * The object that the canonical text states, in sealed form: {value, without(name), withheld, light, indexed}.
+ * `without` gives the canonical text of the sealed object without its member `name`; `light` is what the text would weigh
+ * more with every private member in its longer form (L-2); `indexed` says whether a name looks like an index of an array:
+ * such members lose their place in an object. Throws Malformed.
+ */
+export function parse(text) {
+  const p = { text, at: 0, edits: [], withheld: [], light: 0, indexed: false };
+  const top = new Map();
+  if (text.charCodeAt(0) !== 123) bad("not an object");
+  const value = parseObject(p, 1, false, top);
+  if (p.at !== text.length) bad("something after the object");
+  const { edits, withheld, light, indexed } = p;
+  return { value, withheld, light, indexed, without: (name) => sealedText(text, edits, top.get(name)) };
+}
+
+function sealedText(text, edits, gap) {
+  let cut = gap;
+  if (cut !== undefined) {
+    const [start, end] = gap; // a member goes with one comma: the one before it, or after it where it is the first
+    cut = text[start - 1] === "," ? [start - 1, end] : [start, text[end] === "," ? end + 1 : end];
+  }
+  if (edits.length === 0) return cut === undefined ? text : text.slice(0, cut[0]) + text.slice(cut[1]);
+  let out = "";
+  let at = 0;
+  const all = cut === undefined ? edits : [...edits.filter(([s]) => s < cut[0] || s >= cut[1]), [...cut, ""]];
+  if (cut !== undefined) all.sort((a, b) => a[0] - b[0]);
+  for (const [start, end, instead] of all) {
+    out += text.slice(at, start) + instead;
+    at = end;
+  }
+  return out + text.slice(at);
+}
+
+export function parseValue(p, depth, data) {
+  const c = p.text.charCodeAt(p.at);
+  if (c === 34) return parseString(p);
+  if (c === 123) return parseObject(p, depth, data, null);
+  if (c === 91) return parseArray(p, depth, data);
+  if (c === 45 || (c >= 48 && c <= 57)) return parseNumber(p);
+  if (p.text.startsWith("true", p.at)) return (p.at += 4), true;
+  if (p.text.startsWith("false", p.at)) return (p.at += 5), false;
+  if (p.text.startsWith("null", p.at)) return (p.at += 4), null;
+  return bad(`no value at ${p.at}`);
+}
+
+function parseNumber(p) {
+  const start = p.at;
+  if (p.text.charCodeAt(p.at) === 45) p.at += 1;
+  const first = p.text.charCodeAt(p.at);
+  if (first === 48) {
+    if (p.at !== start) bad("minus zero");
+    p.at += 1;
+    return 0;
+  }
+  if (!(first >= 49 && first <= 57)) bad("no number");
+  for (let c = first; c >= 48 && c <= 57; c = p.text.charCodeAt(p.at)) p.at += 1;
+  const n = p.at - start > 17 ? NaN : Number(p.text.slice(start, p.at));
+  return Number.isSafeInteger(n) ? n : bad("a number out of range");
+}
+
+function parseString(p) {
+  const start = p.at + 1;
+  const end = p.text.indexOf('"', start);
+  if (end < 0) bad("a string without end");
+  const piece = p.text.slice(start, end);
+  if (PLAIN.test(piece)) {
+    p.at = end + 1;
+    return piece;
+  }
+  return parseEscaped(p, start);
+}
+
+function parseEscaped(p, start) {
+  let out = "";
+  let at = start;
+  for (;;) {
+    const c = p.text.charCodeAt(at);
+    if (Number.isNaN(c) || c < 32) bad("a raw control character, or a string without end");
+    if (c === 34) break;
+    if (c !== 92) {
+      out += p.text[at];
+      at += 1;
+      continue;
+    }
+    const short = ESCAPES[p.text[at + 1]];
+    if (short !== undefined) {
+      out += short;
+      at += 2;
+      continue;
+    }
+    const long = /^u00[01][0-9a-f]$/.test(p.text.slice(at + 1, at + 6)) ? parseInt(p.text.slice(at + 4, at + 6), 16) : 99;
+    if (long > 31 || "\b\t\n\f\r".includes(String.fromCharCode(long))) bad("an escape that is not needed");
+    out += String.fromCharCode(long);
+    at += 6;
+  }
+  p.at = at + 1;
+  return out;
+}
+
+function parseArray(p, depth, data) {
+  if (depth > MAX_DEPTH) bad("nested too deeply");
+  const list = [];
+  p.at += 1;
+  if (p.text.charCodeAt(p.at) === 93) return (p.at += 1), list;
+  for (;;) {
+    list.push(parseValue(p, depth + 1, data));
+    const c = p.text.charCodeAt(p.at);
+    p.at += 1;
+    if (c === 93) return list;
+    if (c !== 44) bad(`no comma at ${p.at - 1}`);
+  }
+}
+
+/** The name of the next member, behind `before`; leaves the position on its value. */
+export function parseName(p, before) {
+  if (p.text.charCodeAt(p.at) !== 34) bad(`no name at ${p.at}`);
+  const name = parseString(p);
+  if (!NAME.test(name)) bad("a name of another form");
+  if (before !== null && !(name > before)) bad("members out of order, or twice");
+  if (p.text.charCodeAt(p.at) !== 58) bad(`no colon at ${p.at}`);
+  p.at += 1;
+  return name;
+}
+
+function parseObject(p, depth, data, spans) {
+  if (depth > MAX_DEPTH) bad("nested too deeply");
+  const object = {};
+  p.at += 1;
+  if (p.text.charCodeAt(p.at) === 125) return (p.at += 1), object;
+  for (let before = null; ; ) {
+    const start = p.at;
+    const name = parseName(p, before);
+    if (name.charCodeAt(0) <= 57) p.indexed = true;
+    const value = name === "private" && !data ? parsePrivate(p, depth + 1) : parseValue(p, depth + 1, data);
+    if (name === "__proto__") Object.defineProperty(object, name, { value, enumerable: true });
+    else object[name] = value;
+    if (spans !== null) spans.set(name, [start, p.at]);
+    before = name;
+    const c = p.text.charCodeAt(p.at);
+    p.at += 1;
+    if (c === 125) return object;
+    if (c !== 44) bad(`no comma at ${p.at - 1}`);
+  }
+}
+
+/** A document of one line (C-1) in sealed form. Throws Fail(check). */
+export function documentOf(bytes, most, check) {
+  if (bytes.length > most || bytes.at(-1) !== 10) throw new Fail(check, "too long, or without its line feed");
+  try {
+    return parse(textOf(bytes.subarray(0, bytes.length - 1)));
+  } catch (error) {
+    if (!(error instanceof Malformed)) throw error;
+    throw new Fail(check, error.message);
+  }
+}
+
+/** Canonical text of a value. */
+export function encode(value) {
+  if (typeof value === "string") return JSON.stringify(value);
+  if (typeof value !== "object" || value === null) return String(value);
+  if (Array.isArray(value)) return `[${value.map(encode).join(",")}]`;
+  const members = Object.keys(value)
+    .sort()
+    .map((name) => `${JSON.stringify(name)}:${encode(value[name])}`);
+  return `{${members.join(",")}}`;
+}
+
+export const same = (a, b) => (a === undefined || b === undefined ? a === b : encode(a) === encode(b));
+
+/** Order of Unicode code points (C-7). */
+export function order(a, b) {
+  const left = [...a];
+  const right = [...b];
+  for (let i = 0; i < Math.min(left.length, right.length); i++) {
+    if (left[i] !== right[i]) return left[i].codePointAt(0) - right[i].codePointAt(0);
+  }
+  return left.length - right.length;
+}

@@ -1,0 +1,17 @@
+// Section 1, C-8: decimals. An amount is a BigInt of 1e-12 USD; nothing is ever rounded.
+
+const DECIMAL = /^(0|-?[1-9][0-9]{0,14}(\.[0-9]{0,11}[1-9])?|-?0\.[0-9]{0,11}[1-9])$/;
+export const isAmount = (v) => typeof v === "string" && v[0] !== "-" && DECIMAL.test(v);
+export const isPrice = (v) => isAmount(v) && (v.split(".")[1] ?? "").length <= 6;
+
+const PICO = 10n ** 12n;
+
+export function picoOf(amount) {
+  const [whole, fraction = ""] = amount.split(".");
+  return BigInt(whole) * PICO + BigInt(fraction.padEnd(12, "0"));
+}
+
+export function amountOf(pico) {
+  const fraction = (pico % PICO).toString().padStart(12, "0").replace(/0+$/, "");
+  return `${pico / PICO}${fraction === "" ? "" : `.${fraction}`}`;
+}
