@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Section 3.4: the life of calls.
+// Section 3, L-12 and L-13: calls.
 
 const maxOpen = 65_536
 

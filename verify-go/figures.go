@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Section 6: what events come to. Nothing here grows with their number.
+// Section 6: figures. Nothing here grows with the number of events.
 
 const (
 	maxKeys   = 64
@@ -364,84 +364,5 @@ func (f *Figures) wrongTree(tree *Value) string {
 	return differing([]said{
 		{"size", tree.Get("size"), number(f.tree.size)},
 		{"root", tree.Get("root"), quoted(hexOf(f.tree.root()))},
-	})
-}
-
-// wrongLatency compares the members that F-4 defines.
-func (f *Figures) wrongLatency(latency *Value) string {
-	for _, pair := range []struct {
-		name    string
-		samples *Samples
-	}{{"total", &f.total}, {"first_byte", &f.firstByte}} {
-		want, err := parse([]byte(pair.samples.json()))
-		if err != nil {
-			return pair.name
-		}
-		for _, name := range []string{"count", "p50", "p95", "p99", "max"} {
-			have, wanted := latency.At(pair.name, name), want.Get(name)
-			if (have == nil) != (wanted == nil) || have != nil && string(have.Raw) != string(wanted.Raw) {
-				return pair.name + "." + name
-			}
-		}
-	}
-	return ""
-}
-
-// wrongActivity names the count of F-5 that is not what the events give.
-func (f *Figures) wrongActivity(r *Value) string {
-	hits := "0"
-	if cache := r.Get("cache"); cache != nil {
-		hits = string(cache.Get("hits").Raw)
-	}
-	if hits != number(f.cacheHits) {
-		return "cache.hits"
-	}
-	survivors := "["
-	for i, pid := range f.survivors {
-		if i > 0 {
-			survivors += ","
-		}
-		survivors += number(pid)
-	}
-	drill := "false"
-	if f.faults > 0 {
-		drill = "true"
-	}
-	if saved := r.At("cache", "saved_usd"); saved != nil && saved.Text() != f.saved.spell() {
-		return "cache.saved_usd"
-	}
-	if (r.At("session", "breach") == nil) != (f.breach == "") {
-		return "session.breach"
-	}
-	if f.breach != "" {
-		want, _ := parse([]byte(f.breach))
-		for i, name := range want.Names {
-			if have := r.At("session", "breach", name); have == nil || string(have.Raw) != string(want.Items[i].Raw) {
-				return "session.breach." + name
-			}
-		}
-	}
-	return differing([]said{
-		{"session.elapsed_us", r.At("session", "elapsed_us"), number(f.elapsed)},
-		{"session.orphans", r.At("session", "orphans"), number(f.orphans)},
-		{"session.survivors", r.At("session", "survivors"), survivors + "]"},
-		{"session.drill", r.At("session", "drill"), drill},
-		{"session.sessions", r.At("session", "sessions"), number(f.sessions)},
-		{"files.changes", r.At("files", "changes"), f.changes.json()},
-		{"files.snapshots", r.At("files", "snapshots"), number(f.snapshots)},
-		{"network.allowed", r.At("network", "allowed"), number(f.allowed)},
-		{"network.denied", r.At("network", "denied"), number(f.refused)},
-		{"network.forwarded", r.At("network", "forwarded"), f.forwarded.json()},
-		{"network.unauthorized", r.At("network", "unauthorized"), number(f.unauthorized)},
-		{"tools.calls", r.At("tools", "calls"), number(f.toolCalls)},
-		{"tools.results", r.At("tools", "results"), number(f.toolResults)},
-		{"resilience.breaker.open", r.At("resilience", "breaker", "open"), number(f.breakerOpen)},
-		{"resilience.breaker.half-open", r.At("resilience", "breaker", "half-open"), number(f.breakerHalfOpen)},
-		{"resilience.breaker.closed", r.At("resilience", "breaker", "closed"), number(f.breakerClosed)},
-		{"resilience.clock_steps", r.At("resilience", "clock_steps"), number(f.clockSteps)},
-		{"resilience.faults_injected", r.At("resilience", "faults_injected"), number(f.faults)},
-		{"resilience.rate_limited", r.At("resilience", "rate_limited"), number(f.rateLimited)},
-		{"resilience.denied_by_code", r.At("resilience", "denied_by_code"), f.deniedBy.json()},
-		{"enforcement.violations", r.At("enforcement", "violations"), number(f.violations)},
 	})
 }

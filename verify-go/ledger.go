@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 )
 
-// Sections 3 and 8: reading a ledger and its checkpoints side by side, in memory that does not grow with either.
+// Section 3: the ledger, event by event (P-3), in memory that does not grow with it.
 
 const maxSessions = 1024
 
@@ -165,105 +163,3 @@ func (l *Ledger) take(e *Event) {
 	}
 	withheldNames(&e.doc, l.withheld)
 }
-
-// ── lines ──
-
-// Lines reads a ledger's lines; a line is valid until the next is read.
-type Lines struct{ in *bufio.Reader }
-
-// next gives a line without its LF; whole is false for a fragment, and for the end (empty).
-func (r *Lines) next() (line []byte, whole bool, err error) {
-	line, err = r.in.ReadSlice('\n')
-	switch {
-	case err == nil:
-		return line[:len(line)-1], true, nil
-	case err == io.EOF:
-		if len(line) >= maxLine {
-			return nil, false, bufio.ErrBufferFull
-		}
-		return line, false, nil
-	}
-	return nil, false, err
-}
-
-// ── checkpoints beside the events ──
-
-// Checkpoints judges notes while the ledger grows (P-4).
-type Checkpoints struct {
-	reader   *NoteReader
-	limit    int64 // ledger.size of the receipt; -1 without one
-	docket   string
-	pending  *Note
-	last     *Note
-	judged   bool
-	beyond   bool // a note above limit ended the reading
-	failure  *Failure
-	finished bool
-}
-
-// advance reads the next note and judges what needs no event.
-func (c *Checkpoints) advance() {
-	c.pending = nil
-	if c.finished {
-		return
-	}
-	note, err := c.reader.next()
-	if err != nil {
-		c.fail("checkpoints.form", err.Error())
-		return
-	}
-	if note == nil {
-		c.finished = true
-		return
-	}
-	before := int64(0)
-	if c.last != nil {
-		before = c.last.size
-	}
-	switch {
-	case note.size <= before:
-		c.fail("checkpoints.order", fmt.Sprintf("size %d after size %d", note.size, before))
-	case c.limit >= 0 && note.size > c.limit:
-		c.beyond, c.finished = true, true
-	default:
-		c.pending = note
-	}
-}
-
-func (c *Checkpoints) fail(check, detail string) {
-	c.judged, c.finished = true, true
-	c.failure = &Failure{check, detail}
-}
-
-// reached judges the pending note at the size that the ledger has now.
-func (c *Checkpoints) reached(l *Ledger) {
-	for c.failure == nil && c.pending != nil && c.pending.size == l.tree.size {
-		note := c.pending
-		docket := c.docket
-		if docket == "" {
-			docket = l.sessions[0].start.Data.Get("docket").Text()
-		}
-		switch {
-		case note.origin != originOf(docket):
-			c.fail("checkpoints.order", "a note of another docket")
-		case note.root != l.tree.root():
-			c.fail("checkpoints.root", fmt.Sprintf("the note of size %d has another root", note.size))
-		case !note.signedBy(l.current().runKey()):
-			c.fail("checkpoints.signature", fmt.Sprintf("the note of size %d is not signed by the run key", note.size))
-		default:
-			c.judged, c.last = true, note
-			l.current().note = note
-			c.advance()
-		}
-	}
-}
-
-// end judges what is left once no further event is read.
-func (c *Checkpoints) end(l *Ledger) {
-	if c.failure == nil && c.pending != nil {
-		c.fail("checkpoints.size", fmt.Sprintf("a note over %d events; the ledger has %d", c.pending.size, l.tree.size))
-	}
-}
-
-// followed says whether anything stands behind the last note that was judged.
-func (c *Checkpoints) followed() bool { return c.beyond || c.reader.torn }

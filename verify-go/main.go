@@ -5,12 +5,9 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 )
 
@@ -23,16 +20,6 @@ paths, one a line, and prints one JSON object a line. Keys and roots are 64 hex 
 Exit status: 0 verified, 1 failed, 2 unreadable or a wrong call, 3 incomplete, recovered, unsealed or unfinished.`
 
 var pinForm = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
-
-// Input is what was given, by P-1.
-type Input struct {
-	receipt    []byte
-	proof      []byte
-	ledger     io.Reader
-	notes      io.Reader
-	unreadable string
-	files      []*os.File
-}
 
 func main() { os.Exit(run(os.Args[1:])) }
 
@@ -135,114 +122,4 @@ func verifyPath(path string, pins Pins) Answer {
 	input := open(path)
 	defer input.close()
 	return verify(input, pins)
-}
-
-// ── P-1: what is given ──
-
-func open(path string) *Input {
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return &Input{unreadable: "cannot be read: " + err.Error()}
-	case info.IsDir():
-		return openDirectory(path)
-	case !info.Mode().IsRegular():
-		return &Input{unreadable: "neither a directory nor a regular file"}
-	}
-	return openFile(path)
-}
-
-func openDirectory(path string) *Input {
-	in := &Input{}
-	if file := in.file(filepath.Join(path, "receipt.json")); file != nil {
-		in.takeReceipt(file)
-	}
-	if file := in.file(filepath.Join(path, "ledger.jsonl")); file != nil {
-		in.takeLedger(file)
-		in.notes = bytes.NewReader(nil)
-		if notes := in.file(filepath.Join(path, "checkpoints")); notes != nil {
-			in.notes = notes
-		}
-	}
-	if in.receipt == nil && in.ledger == nil && in.unreadable == "" {
-		in.unreadable = "neither receipt.json nor ledger.jsonl stands in this directory"
-	}
-	return in
-}
-
-func openFile(path string) *Input {
-	in := &Input{}
-	file := in.file(path)
-	if file == nil {
-		in.unreadable = "cannot be read"
-		return in
-	}
-	first := firstLine(file)
-	switch {
-	case bytes.Contains(first, []byte(`"format":"docket-proof/`)):
-		in.proof = in.all(file, maxProof)
-		if !bytes.Contains(in.proof, []byte(`"format":"docket-proof/1"`)) {
-			in.unreadable = "a proof of another version"
-		}
-	case bytes.Contains(first, []byte(`"format":"docket-receipt/`)):
-		in.takeReceipt(file)
-	case bytes.Contains(first, []byte(`"prev":"`)):
-		in.takeLedger(file)
-	default:
-		in.unreadable = "neither a receipt nor a ledger nor a proof"
-	}
-	return in
-}
-
-func (in *Input) takeReceipt(file *os.File) {
-	in.receipt = in.all(file, maxReceipt)
-	if !bytes.Contains(in.receipt, []byte(`"format":"docket-receipt/1"`)) {
-		in.unreadable = "no receipt of a known version"
-	}
-}
-
-// takeLedger refuses a ledger alone in which no line is whole, unless its fragment is too long to be one.
-func (in *Input) takeLedger(file *os.File) {
-	in.ledger = file
-	first := firstLine(file)
-	if in.receipt == nil && !bytes.HasSuffix(first, []byte{'\n'}) && len(first) < maxLine {
-		in.unreadable = "a ledger without a whole line"
-	}
-}
-
-// file opens a regular file, through links; nil where there is none.
-func (in *Input) file(path string) *os.File {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		in.unreadable = "cannot be read: " + err.Error()
-		return nil
-	}
-	in.files = append(in.files, file)
-	return file
-}
-
-// all reads a file, one byte more than most at the most.
-func (in *Input) all(file *os.File, most int64) []byte {
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
-	if err != nil {
-		in.unreadable = "cannot be read: " + err.Error()
-	}
-	return data
-}
-
-// firstLine reads the first line, with its LF, within the bound of a receipt; the file stands at its beginning again.
-func firstLine(file *os.File) []byte {
-	line, _ := bufio.NewReader(io.LimitReader(file, maxReceipt)).ReadBytes('\n')
-	_, _ = file.Seek(0, io.SeekStart)
-	return line
-}
-
-func (in *Input) close() {
-	for _, file := range in.files {
-		file.Close()
-	}
 }

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
-// Section 4: checkpoints.
+// Section 4, T-2 to T-4: a signed note.
 
 const maxNoteLine = 1024
 
@@ -68,37 +65,3 @@ func (n *Note) signedBy(key []byte) bool {
 }
 
 func originOf(docket string) string { return "docket/" + docket }
-
-// NoteReader reads a file of notes one by one.
-type NoteReader struct {
-	in   *bufio.Reader
-	torn bool // after the end: bytes of an unfinished note followed the last one
-}
-
-// next is the next whole note, nil at the end or at a torn one.
-func (r *NoteReader) next() (*Note, error) {
-	var text []byte
-	for lines := 0; lines < 5; lines++ {
-		line, err := r.line()
-		if err != nil {
-			return nil, err
-		}
-		text = append(text, line...)
-		if !bytes.HasSuffix(line, []byte{'\n'}) {
-			r.torn = len(text) > 0
-			return nil, nil
-		}
-	}
-	return readNote(string(text))
-}
-
-func (r *NoteReader) line() ([]byte, error) {
-	line, err := r.in.ReadSlice('\n')
-	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
-		return nil, err
-	}
-	if len(bytes.TrimSuffix(line, []byte{'\n'})) >= maxNoteLine || err == bufio.ErrBufferFull {
-		return nil, errNote
-	}
-	return append([]byte{}, line...), nil
-}

@@ -1,153 +1,46 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 )
 
-// Section 7: the receipt.
+// Section 7, R-3 to R-11: a receipt by itself.
 
-const maxReceipt = 64 << 20
-
-var (
-	isRow         = exactly(need("call", isCount), need("model", isString), need("provider", isString), need("tier", isString), need("seq", isNatural), need("usage", isObject))
-	isModelTotal  = object(need("provider", isString), need("model", isString), need("calls", isNatural), maybe("cost_usd", isAmount))
-	isPriceRow    = exactly(need("provider", isString), need("model", isString), need("tier", isString), need("kind", isName), need("unit_usd", isPrice), need("per", isPer))
-	isStart       = exactly(need("event", isObject), need("proof", isProof), maybe("checkpoint", isString), maybe("end", isPair))
-	isBounded     = object(need("booked", isNatural), maybe("limit", isNatural))
-	receiptFields = []field{
-		need("format", oneOf("docket-receipt/1")),
-		need("docket", isDocket),
-		need("created_at", isTime),
-		need("tool", isObject),
-		need("kind", oneOf("complete", "recovered")),
-		need("session", object(
-			need("outcome", oneOf("completed", "failed", "breached", "interrupted", "lost")), need("exit", isExit),
-			need("elapsed_us", isNatural), need("orphans", isNatural), need("survivors", listOf(0, maxNamed, isCount)),
-			need("sessions", isCount), need("drill", isBool),
-			maybe("breach", object(need("cap", isString), need("limit", isString), need("observed", isString), need("seq", isNatural))),
-		)),
-		need("policy", object(need("digest", hex64), need("document", isObject))),
-		need("prices", object(
-			need("tables", listOf(0, maxSessions, object(need("digest", hex64), maybe("source", isString), maybe("date", isString)))),
-			need("rows", listOf(0, maxReceipt, isPriceRow)),
-		)),
-		need("totals", object(
-			need("calls", isNatural), need("errors", isNatural), need("denied", isNatural), need("lost", isNatural),
-			need("unmetered", isNatural), need("tokens", isCounts),
-			need("by_source", exactly(need("none", isNatural), need("partial", isNatural), need("reported", isNatural))),
-			need("by_model", listOf(0, maxModels+1, isModelTotal)), maybe("cost_usd", isAmount),
-			need("cost_is", oneOf("exact", "lower-bound", "none")),
-		)),
-		need("usage", object(need("size", isNatural), need("root", hex64), maybe("rows", listOf(0, 10_000, isRow)))),
-		need("latency", object(need("unit", oneOf("us")), need("total", isPercentiles), need("first_byte", isPercentiles))),
-		need("caps", object(
-			need("usd", object(need("booked", isAmount), maybe("limit", isAmount), maybe("billed", isAmount))),
-			need("tokens", object(need("booked", isNatural), need("billed", isNatural), maybe("limit", isNatural))),
-			need("calls", isBounded), need("wall_us", isBounded),
-		)),
-		need("files", object(need("changes", isCounts), need("snapshots", isNatural))),
-		need("network", object(need("allowed", isNatural), need("denied", isNatural), need("unauthorized", isNatural), need("forwarded", isCounts))),
-		need("tools", object(need("calls", isNatural), need("results", isNatural))),
-		need("resilience", object(
-			need("breaker", object(need("open", isNatural), need("half-open", isNatural), need("closed", isNatural))),
-			need("clock_steps", isNatural), need("faults_injected", isNatural), need("rate_limited", isNatural), need("denied_by_code", isCounts),
-		)),
-		need("enforcement", object(need("mechanisms", isObject), need("violations", isNatural))),
-		need("ops", isOps),
-		maybe("cache", object(need("hits", isNatural), maybe("policy", isObject), maybe("saved_usd", isAmount))),
-		need("findings", listOf(0, maxReceipt, isObject)),
-		need("ledger", object(need("format", oneOf("docket-ledger/1")), need("size", isCount), need("root", hex64), need("head", hex64), need("checkpoint", isString))),
-		need("starts", listOf(1, maxSessions, isStart)),
-		maybe("end", isPair),
-		need("limits", listOf(1, maxReceipt, isString)),
-		need("signatures", listOf(0, 2, exactly(need("role", oneOf("run", "operator")), need("alg", oneOf("ed25519")), need("key", hex64), need("value", hex128)))),
+func (p *procedure) ofReceipt() {
+	r := p.receipt
+	if r == nil {
+		p.skip("needs a receipt", checkIDs[21:35]...)
+		return
 	}
-)
-
-func isPercentiles(v *Value) bool {
-	if !object(need("count", isNatural))(v) {
-		return false
+	p.check("starts.event", r.startsEvent)
+	p.check("starts.proof", r.startsProof)
+	p.check("starts.sessions", r.startsSessions)
+	if r.doc.Get("end") == nil {
+		p.skip("needs a receipt with an end", "end.event", "end.proof", "end.figures")
+	} else {
+		p.check("end.event", r.endEvent)
+		p.check("end.proof", r.endProof)
+		p.check("end.figures", r.endFigures)
 	}
-	for _, name := range []string{"p50", "p95", "p99", "max"} {
-		p := v.Get(name)
-		if (p != nil) != (v.Get("count").Num != 0) || p != nil && !isNatural(p) {
-			return false
-		}
+	if r.rows() == nil {
+		p.skip("needs a receipt with rows: above 10,000 they stand in the ledger only", "usage.rows", "usage.root", "totals.rows")
+	} else {
+		p.check("usage.rows", p.usageRows)
+		p.check("usage.root", func() error {
+			return holds(hexOf(p.rowBills.tree.root()) == r.doc.At("usage", "root").Text(), "the rows give another root")()
+		})
+		p.check("totals.rows", func() error { return r.totalsRows(p.rowBills) })
 	}
-	return true
-}
-
-// Receipt is a document whose shape is right. starts and ends are its events once they were judged.
-type Receipt struct {
-	doc    Value
-	size   int64
-	root   digest
-	starts []*Event
-	ends   []*Event // of earlier sessions, by number; nil where there is none
-	end    *Event
-}
-
-func (r *Receipt) complete() bool   { return r.doc.Get("kind").Text() == "complete" }
-func (r *Receipt) evidence() *Value { return r.doc.At("ops", "evidence") }
-func (r *Receipt) rows() *Value     { return r.doc.At("usage", "rows") }
-func (r *Receipt) checkpoint() string {
-	return r.doc.At("ledger", "checkpoint").Text()
-}
-func (r *Receipt) docket() string { return r.doc.Get("docket").Text() }
-
-// document takes one document and its single LF (C-1).
-func document(data []byte, most int) (Value, error) {
-	if len(data) > most {
-		return Value{}, fmt.Errorf("longer than %d bytes", most)
+	p.check("totals.bindings", r.bindings)
+	p.check("policy.digest", r.policyDigest)
+	p.check("prices.tables", r.priceTables)
+	p.check("prices.rows", p.priceRows)
+	if !p.failed && r.rows() == nil {
+		p.set("prices.rows", "skip", "needs a receipt with rows")
 	}
-	if !bytes.HasSuffix(data, []byte{'\n'}) {
-		return Value{}, errors.New("does not end in a line feed")
-	}
-	return new(parser).document(data[:len(data)-1])
-}
-
-// readReceipt judges the form.
-func readReceipt(data []byte) (*Receipt, error) {
-	doc, err := document(data, maxReceipt)
-	if err != nil {
-		return nil, err
-	}
-	if err := lacking("receipt", misfit(&doc, receiptFields)); err != nil {
-		return nil, err
-	}
-	r := &Receipt{doc: doc, size: doc.At("ledger", "size").Num, root: digestOf(doc.At("ledger", "root"))}
-	roles := ""
-	for i := range doc.Get("signatures").Items {
-		roles += doc.Get("signatures").Items[i].Get("role").Text() + " "
-	}
-	switch {
-	case !r.complete() && (doc.Get("end") != nil || roles != ""):
-		return nil, errors.New("a recovered receipt with an end or a signature")
-	case r.complete() && r.checkpoint() == "":
-		return nil, errors.New("a complete receipt without a checkpoint")
-	case r.complete() && roles != "run " && roles != "run operator ":
-		return nil, errors.New("the roles of the signatures are neither run nor run, operator")
-	}
-	return r, nil
-}
-
-// quotedEvent judges an event that stands in a receipt or proof.
-func quotedEvent(doc *Value, kind, docket string) (*Event, error) {
-	e, err := readEvent(*doc)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case kind != "" && e.Type != kind:
-		return nil, fmt.Errorf("a %s where a %s must stand", e.Type, kind)
-	case e.sealedHash() != e.Hash:
-		return nil, errors.New("the event does not give its hash")
-	case kind == "session.start" && e.Data.Get("docket").Text() != docket:
-		return nil, errors.New("a start of another docket")
-	}
-	return e, nil
+	p.check("ops.evidence", r.evidenceRule)
 }
 
 // startsEvent judges R-3 and fills starts and ends.
@@ -290,4 +183,211 @@ func (r *Receipt) endFigures() error {
 		return fmt.Errorf("%s is not what session.end says", name)
 	}
 	return nil
+}
+
+func (p *procedure) usageRows() (err error) {
+	p.rowUsed = newUsed(p.receipt.priceKeys())
+	p.rowBills, err = p.receipt.usageRows(p.rowUsed.add)
+	return err
+}
+
+// usageRows judges the rows and folds them.
+func (r *Receipt) usageRows(used func([]byte)) (*Bills, error) {
+	rows := r.rows().Items
+	if int64(len(rows)) != r.doc.At("usage", "size").Num {
+		return nil, errors.New("usage.size is not the number of rows")
+	}
+	bills, seen := newBills(used), map[int64]bool{}
+	before, limit := r.starts[0].Seq, r.size
+	if r.end != nil {
+		limit--
+	}
+	for i := range rows {
+		row, err := readUsage(rows[i].Get("usage"))
+		if err != nil {
+			return nil, fmt.Errorf("row %d: %w", i, err)
+		}
+		seq, call := rows[i].Get("seq").Num, rows[i].Get("call").Num
+		if seq <= before || seq >= limit || seen[call] {
+			return nil, fmt.Errorf("row %d: not in order, not in the run, or a call twice", i)
+		}
+		before, seen[call] = seq, true
+		row.Provider, row.Model, row.Tier = rows[i].Get("provider"), rows[i].Get("model"), rows[i].Get("tier")
+		if err := bills.add(row, hashPlain(appendSealed([]byte{0}, &rows[i], ""))); err != nil {
+			return nil, fmt.Errorf("row %d: %w", i, err)
+		}
+	}
+	return bills, nil
+}
+
+// totalsRows compares totals with what the rows give.
+func (r *Receipt) totalsRows(bills *Bills) error {
+	totals := r.doc.Get("totals")
+	costIs := bills.costIs(totals.Get("lost").Num, totals.Get("unmetered").Num, false, r.evidence())
+	if costIs == "exact" && r.end == nil && totals.Get("cost_is").Text() == "lower-bound" {
+		costIs = "lower-bound"
+	}
+	costUsd := quoted(bills.cost.spell())
+	if costIs == "none" {
+		costUsd = ""
+	}
+	name := differing([]said{
+		{"tokens", totals.Get("tokens"), bills.tokens.json()},
+		{"by_source", totals.Get("by_source"), bills.sources()},
+		{"by_model", totals.Get("by_model"), bills.byModel()},
+		{"cost_usd", totals.Get("cost_usd"), costUsd},
+		{"cost_is", totals.Get("cost_is"), quoted(costIs)},
+	})
+	if name != "" {
+		return fmt.Errorf("totals.%s is not what the rows give", name)
+	}
+	return nil
+}
+
+func sumOf(v *Value) uint64 {
+	var sum uint64
+	for i := range v.Items {
+		sum += uint64(v.Items[i].Num)
+	}
+	return sum
+}
+
+// bindings judges R-8.
+func (r *Receipt) bindings() error {
+	d := &r.doc
+	totals, size := d.Get("totals"), uint64(d.At("usage", "size").Num)
+	var calls uint64
+	for i := range totals.Get("by_model").Items {
+		calls += uint64(totals.Get("by_model").Items[i].Get("calls").Num)
+	}
+	forwarded := int64(0)
+	if n := d.At("network", "forwarded", "unmetered"); n != nil {
+		forwarded = n.Num
+	}
+	same := func(a, b *Value) bool {
+		return (a == nil) == (b == nil) && (a == nil || string(a.Raw) == string(b.Raw))
+	}
+	cost := totals.Get("cost_usd")
+	rules := []struct {
+		holds bool
+		says  string
+	}{
+		{sumOf(totals.Get("by_source")) == size, "totals.by_source does not add up to usage.size"},
+		{calls == size, "totals.by_model does not add up to usage.size"},
+		{same(d.At("caps", "usd", "billed"), cost), "caps.usd.billed is not totals.cost_usd"},
+		{uint64(d.At("caps", "tokens", "billed").Num) == sumOf(totals.Get("tokens")), "caps.tokens.billed is not the sum of totals.tokens"},
+		{d.At("caps", "calls", "booked").Num == totals.Get("calls").Num, "caps.calls.booked is not totals.calls"},
+		{d.At("caps", "wall_us", "booked").Num == d.At("session", "elapsed_us").Num, "caps.wall_us.booked is not session.elapsed_us"},
+		{sumOf(d.At("resilience", "denied_by_code")) == uint64(totals.Get("denied").Num), "resilience.denied_by_code does not add up to totals.denied"},
+		{forwarded == totals.Get("unmetered").Num, "network.forwarded.unmetered is not totals.unmetered"},
+		{(d.At("session", "drill").Kind == 't') == (d.At("resilience", "faults_injected").Num > 0), "session.drill contradicts resilience.faults_injected"},
+		{(cost == nil) == (totals.Get("cost_is").Text() == "none"), "cost_usd contradicts cost_is"},
+		{size <= uint64(totals.Get("calls").Num)+uint64(totals.Get("lost").Num), "more rows than calls"},
+	}
+	for _, rule := range rules {
+		if !rule.holds {
+			return errors.New(rule.says)
+		}
+	}
+	return nil
+}
+
+func (r *Receipt) policyDigest() error {
+	want := hexOf(hashPlain(appendSealed(nil, r.doc.At("policy", "document"), "")))
+	last := r.starts[len(r.starts)-1]
+	if r.doc.At("policy", "digest").Text() != want || last.Data.Get("policy").Text() != want {
+		return errors.New("the policy document does not give its digest, or the last start names another")
+	}
+	return nil
+}
+
+func (r *Receipt) priceTables() error {
+	tables := r.doc.At("prices", "tables").Items
+	if len(tables) != len(r.starts) {
+		return errors.New("not one table a start")
+	}
+	for i, start := range r.starts {
+		if tables[i].Get("digest").Text() != start.Data.Get("prices").Text() {
+			return fmt.Errorf("start %d names another price table", i)
+		}
+	}
+	return nil
+}
+
+func (p *procedure) priceRows() error {
+	if !p.receipt.pricesSorted() {
+		return errors.New("prices.rows is not sorted")
+	}
+	if p.rowUsed != nil && !p.rowUsed.equal() {
+		return errors.New("prices.rows is not the set of prices that the rows used")
+	}
+	return nil
+}
+
+// priceKeys are the prices that prices.rows names.
+func (r *Receipt) priceKeys() map[string]bool {
+	keys, rows := map[string]bool{}, r.doc.At("prices", "rows").Items
+	for i := range rows {
+		keys[priceRowKey(&rows[i])] = true
+	}
+	return keys
+}
+
+func (r *Receipt) pricesSorted() bool {
+	rows := r.doc.At("prices", "rows").Items
+	for i := 1; i < len(rows); i++ {
+		if !priceBefore(&rows[i-1], &rows[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func priceBefore(a, b *Value) bool {
+	for _, name := range []string{"provider", "model", "tier", "kind", "unit_usd"} {
+		if order := strings.Compare(a.Get(name).Text(), b.Get(name).Text()); order != 0 {
+			return order < 0
+		}
+	}
+	return a.Get("per").Num < b.Get("per").Num
+}
+
+// evidenceRule judges R-9.
+func (r *Receipt) evidenceRule() error {
+	e := r.evidence()
+	if e.Get("ledger_complete").Kind != 't' {
+		return nil
+	}
+	if e.Get("unwritten_events").Num != 0 || len(e.Get("gaps").Items) != 0 || e.Get("first_failing_seq") != nil || r.complete() && r.doc.Get("end") == nil {
+		return errors.New("ledger_complete is contradicted")
+	}
+	return nil
+}
+
+func (p *procedure) checkpoint() {
+	ids := checkIDs[41:44]
+	if p.receipt == nil || p.receipt.checkpoint() == "" {
+		p.skip("needs a receipt with a checkpoint", ids...)
+		return
+	}
+	r := p.receipt
+	var note *Note
+	p.check(ids[0], func() (err error) {
+		note, err = readNote(r.checkpoint())
+		return err
+	})
+	p.check(ids[1], func() error {
+		right := note.origin == originOf(r.docket()) && note.size >= 1 && note.size <= r.size &&
+			(r.doc.Get("end") == nil || note.size == r.size) && (note.size < r.size || note.root == r.root)
+		return holds(right, "the checkpoint is of another docket, size or root")()
+	})
+	p.check(ids[2], func() error {
+		key := []byte(nil)
+		for _, start := range r.starts {
+			if start.Seq < note.size {
+				key = bytesOf(start.Data.Get("run_key"))
+			}
+		}
+		return holds(note.signedBy(key), "the checkpoint is not signed by the run key of its session")()
+	})
 }

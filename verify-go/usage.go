@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// Section 5: the bill of one call.
+// Section 5: the bill of a metered event; F-6: the prices that it used.
 
 const maxQuantity = 1_000_000_000
 
@@ -126,3 +126,25 @@ func priceKey(out []byte, provider, model, tier, kind, unit, per *Value) []byte 
 func priceRowKey(row *Value) string {
 	return string(priceKey(nil, row.Get("provider"), row.Get("model"), row.Get("tier"), row.Get("kind"), row.Get("unit_usd"), row.Get("per")))
 }
+
+// Used collects used prices against those that a receipt names, in the receipt's own memory.
+type Used struct {
+	named  map[string]bool
+	met    map[string]bool
+	beyond bool
+}
+
+func newUsed(named map[string]bool) *Used { return &Used{named: named, met: map[string]bool{}} }
+
+func (u *Used) add(key []byte) {
+	if u.met[string(key)] {
+		return
+	}
+	if u.named[string(key)] {
+		u.met[string(key)] = true
+	} else {
+		u.beyond = true
+	}
+}
+
+func (u *Used) equal() bool { return !u.beyond && len(u.met) == len(u.named) }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Shapes of values: the vocabulary of the tables in sections 3 and 7.
+// Shapes of values: what sections 3, 7 and 9 say of their members.
 
 type shape func(v *Value) bool
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Section 3: events.
+// Section 3, L-2 to L-9: events, their types and the members that are read.
 
 const maxLine = 1 << 20
 
@@ -130,6 +130,23 @@ func asserted(e *Event, by string) error {
 		return fmt.Errorf("%q may not assert %s", by, e.Type)
 	}
 	return nil
+}
+
+// quotedEvent judges an event that stands in a receipt or proof.
+func quotedEvent(doc *Value, kind, docket string) (*Event, error) {
+	e, err := readEvent(*doc)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case kind != "" && e.Type != kind:
+		return nil, fmt.Errorf("a %s where a %s must stand", e.Type, kind)
+	case e.sealedHash() != e.Hash:
+		return nil, errors.New("the event does not give its hash")
+	case kind == "session.start" && e.Data.Get("docket").Text() != docket:
+		return nil, errors.New("a start of another docket")
+	}
+	return e, nil
 }
 
 // sealedHash is what hash must be (L-6).

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// Decimals (C-8): exact, as integers of 10^-12.
+// Section 1, C-8: decimals, exact, as integers of 10^-12.
 
 const (
 	pico      = 12
