@@ -5,7 +5,7 @@ INDEX = $(BIN)/python -m pip install -q --disable-pip-version-check
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
 .DEFAULT_GOAL := help
-.PHONY: dist man linters terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
+.PHONY: image-trial dist man linters terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -90,6 +90,9 @@ demo: $(DEMO)/.installed ## a looping agent stopped by its cap, its receipt, its
 
 dist: venv ## sdist, wheel, SBOM and provenance of the commit into dist/; the same bytes each time
 	@$(BIN)/python -m tools.dist
+
+image-trial: venv ## the Dockerfile's steps in a chroot, and what they make tried; root and debootstrap
+	@$(BIN)/python -m tools.image_trial
 
 man: venv ## man pages of every command into build/man
 	@$(BIN)/python -m tools.man_pages

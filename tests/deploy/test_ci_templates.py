@@ -206,12 +206,13 @@ def linter(name: str) -> str:
     return found
 
 
-def test_the_workflow_and_the_action_that_it_names_pass_actionlint(tmp_path: Path) -> None:
+def test_both_workflows_and_the_action_that_one_names_pass_actionlint(tmp_path: Path) -> None:
     workflows = tmp_path / ".github/workflows"
     workflows.mkdir(parents=True)
     shutil.copytree(ACTION, tmp_path / "deploy/github")
     shutil.copy(ACTION / "workflow.yml", workflows / "agent.yml")
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    shutil.copy(ROOT / ".github/workflows/ci.yml", workflows)
     command = [linter("actionlint"), "-shellcheck=", "-pyflakes="]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")

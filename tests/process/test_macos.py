@@ -25,7 +25,17 @@ from kit.processes import gone, until
 from tests.process.conftest import ROOT
 
 ps = pytest.mark.skipif(shutil.which("ps") is None, reason="no ps, which the macOS path asks")
-LINUX_ONLY = {"pidfd_open", "pidfd_send_signal", "waitid", "P_ALL", "P_PID", "prctl", "eventfd", "memfd_create"}
+LINUX_ONLY = {
+    "pidfd_open",
+    "pidfd_send_signal",
+    "waitid",
+    "P_ALL",
+    "P_PID",
+    "prctl",
+    "eventfd",
+    "memfd_create",
+    "O_PATH",
+}
 
 
 def test_there_is_one_switch() -> None:

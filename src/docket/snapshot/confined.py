@@ -14,13 +14,16 @@ import stat
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
+from docket.errors import SnapshotError
 from docket.snapshot.capture import OPEN_DIRECTORY
 from docket.snapshot.content import digest
 from docket.snapshot.manifest import ROOT, Entry, check_path, kind_of, seen_of
 from docket.snapshot.plan import Here
 
-O_PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-_NODE = os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW
+_PATH_ONLY = getattr(os, "O_PATH", 0)
+"""Names an object without opening it (open(2)); zero where the system has no such thing, and then no tree is made."""
+O_PATH = _PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+_NODE = _PATH_ONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 PATH_MAX = 4096
 """Bytes of a path that one call takes; a longer one is walked."""
@@ -66,7 +69,12 @@ class ConfinedTree:
     """The directory ``root`` and what lies below it."""
 
     def __init__(self, root: int, *, use_openat2: bool = True) -> None:
-        """``root`` is an open descriptor, which stays the caller's."""
+        """``root`` is an open descriptor, which stays the caller's. Raises SnapshotError off Linux."""
+        if not _PATH_ONLY:
+            raise SnapshotError(
+                "files cannot be put back on this system: it has no O_PATH, by which a name is held but not followed",
+                hint="nothing was changed; `docket archive` packs the run, to restore it on Linux",
+            )
         self.root = root
         self._device = os.fstat(root).st_dev
         self._openat2 = use_openat2
