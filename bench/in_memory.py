@@ -17,7 +17,9 @@ from contextlib import asynccontextmanager
 
 from bench.pieces import ANSWER, BODY, REQUEST, RESPONSE, TOKEN
 from bench.subject import PRICES
+from docket.boundary.build import build
 from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.call.desk import Desk
 from docket.boundary.call.ports import Recorder
 from docket.boundary.http1.agent_connection import Connection
 from docket.boundary.http1.origin import Origin
@@ -39,6 +41,7 @@ from docket.primitives.canonical import encode
 from docket.supervisor.run import COLLECT_AFTER
 
 CONNECTIONS = 64
+NUMBER = "DKT-20261130-AAAAAAAAAA"
 ROUNDS = 8
 EVENT = b'data: {"id":"chatcmpl-1","model":"bench-1","choices":[{"index":0,"delta":%b,"finish_reason":%b}]%b}\n\n'
 EVENTS = [
@@ -152,16 +155,17 @@ async def serving(recorder: Recorder, *, stream: bool) -> AsyncIterator[Boundary
         return link
 
     Upstreams._connect = connect  # type: ignore[method-assign]
-    boundary = Boundary(
-        Settings(docket="DKT-20261130-AAAAAAAAAA", routes=(_route(),)),
+    desk = Desk.of(
+        number=NUMBER,
         admission=QueuedAdmission(Gate(Policy(), PriceTable.parse(encode(PRICES), at="2026-11-30")), clock),
         recorder=recorder,
         clock=clock,
         on_breach=lambda _breach: None,
-        on_fatal=lambda error: sys.exit(repr(error)),
     )
     async with asyncio.TaskGroup() as tasks:
-        await boundary.start(bind("127.0.0.1", 0, named="port", hint=""), tasks)
+        settings = Settings(docket=NUMBER, routes=(_route(),))
+        boundary = build(desk, settings, tasks, on_fatal=lambda error: sys.exit(repr(error)))
+        await boundary.start(bind("127.0.0.1", 0, named="port", hint=""))
         yield boundary
         await boundary.close()
 

@@ -16,10 +16,11 @@ import sys
 import threading
 from pathlib import Path
 
+from docket.boundary.build import build
 from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.call.desk import Desk
 from docket.boundary.listener import bind
 from docket.boundary.routes import Route
-from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
 from docket.clock import SystemClock
 from docket.control.admission import Gate
@@ -68,17 +69,17 @@ async def serve(port: int, directory: Path, sync_ms: float) -> None:
     route = Route.of("up", f"http://127.0.0.1:{port}/v1", family="openai", provider="openai")
     stop = asyncio.Event()
     failures: list[Exception] = []
-    boundary = Boundary(
-        Settings(docket=number, routes=(route,)),
+    desk = Desk.of(
+        number=number,
         admission=QueuedAdmission(gate, clock),
         recorder=writer,
         clock=clock,
         on_breach=lambda _breach: None,
-        on_fatal=failures.append,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        own = await boundary.start(bind("127.0.0.1", 0, named="--port", hint=""), tasks)
+        boundary = build(desk, Settings(docket=number, routes=(route,)), tasks, on_fatal=failures.append)
+        own = await boundary.start(bind("127.0.0.1", 0, named="--port", hint=""))
         sys.stdout.write(f"{own} {boundary.base_url('up').partition(str(own))[2]}/chat/completions\n")
         sys.stdout.flush()
         await stop.wait()

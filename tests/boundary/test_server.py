@@ -265,7 +265,7 @@ def test_answers_under_way_can_be_cut_and_are_recorded_as_truncated() -> None:
             head = f"POST /r/{on.boundary.token}/up/v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
             writer.write(head.encode() + b"Content-Length: %d\r\n\r\n" % len(STREAM) + STREAM)
             await reader.readuntil(b"data: ")
-            on.boundary.cut_streams()
+            on.under_way.cut("cut by docket: a cap was reached")
             assert not (await reader.read()).endswith(b"0\r\n\r\n")
             (end,) = on.record.ends()
             assert (end.reason, end.private["detail"]) == ("truncated", "cut by docket: a cap was reached")

@@ -119,10 +119,10 @@ def test_a_tee_that_cannot_make_an_observer_still_counts() -> None:
     def fails(_status: int, _headers: object) -> Broken:
         raise TypeError("no observer")
 
-    tee = Tee(fails, keep=3)
+    tee = Tee(fails, record=3)
     tee.begin(ResponseHead(1, 200, b"OK", ()))
     tee.feed(b"data")
-    assert (tee.finish(clean=True), tee.size, tee.kept) == (None, 4, b"dat")
+    assert (tee.finish(clean=True), tee.size, tee.recorded) == (None, 4, b"dat")
 
 
 class Clean:

@@ -18,7 +18,9 @@ from typing import Any
 
 import pytest
 
+from docket.boundary.build import build
 from docket.boundary.call.admission import QueuedAdmission
+from docket.boundary.call.desk import Desk
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.listener import bind
 from docket.boundary.routes import Route
@@ -163,20 +165,21 @@ def play(calls: int, directory: Path) -> dict[str, Any]:
         url = await provider.start()
         gate = Gate(Policy(), read_prices(None, "2026-11-30"))
         failures: list[Exception] = []
-        boundary = Boundary(
-            Settings(
-                docket=run.name,
-                routes=(Route.of("up", url, family="openai", provider="openai"),),
-                limits=Limits(silence=30),
-            ),
+        desk = Desk.of(
+            number=run.name,
             admission=QueuedAdmission(gate, clock),
             recorder=writer,
             clock=clock,
             on_breach=lambda _breach: None,
-            on_fatal=failures.append,
+        )
+        settings = Settings(
+            docket=run.name,
+            routes=(Route.of("up", url, family="openai", provider="openai"),),
+            limits=Limits(silence=30),
         )
         async with asyncio.TaskGroup() as tasks:
-            await boundary.start(bind("127.0.0.1", 0, named="", hint=""), tasks)
+            boundary = build(desk, settings, tasks, on_fatal=failures.append)
+            await boundary.start(bind("127.0.0.1", 0, named="", hint=""))
             first, second = (Traffic(boundary, int(calls * part)) for part in (SETTLED, 1 - SETTLED))
             await first.run()
             await ends.none_open.wait()

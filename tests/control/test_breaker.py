@@ -20,7 +20,7 @@ from docket.control.breaker import (
     Ended,
     HalfOpen,
     Open,
-    Passage,
+    Permit,
     Row,
     Verdict,
     judge,
@@ -164,8 +164,8 @@ def test_threshold_zero_is_off() -> None:
     breakers = Breakers(BreakerPolicy(threshold=0))
     for _ in range(50):
         assert breakers.ask("main", None, T0) is None
-        passage, events = breakers.take("main", None, T0)
-        assert events == breakers.settle(passage, Ended(reason="connect"), T0) == ()
+        permit, events = breakers.take("main", None, T0)
+        assert events == breakers.settle(permit, Ended(reason="connect"), T0) == ()
 
 
 BLIND = [
@@ -244,8 +244,8 @@ def test_counts_tune_the_classes() -> None:
 def test_credentials_do_not_share_a_breaker() -> None:
     breakers = Breakers(POLICY)
     for _ in range(3):
-        passage, _ = breakers.take("main", "aa", T0)
-        breakers.settle(passage, Ended(reason="connect"), T0)
+        permit, _ = breakers.take("main", "aa", T0)
+        breakers.settle(permit, Ended(reason="connect"), T0)
     assert breakers.ask("main", "aa", T0) is not None
     assert breakers.ask("main", "bb", T0) is None
     assert breakers.ask("other", "aa", T0) is None
@@ -257,12 +257,12 @@ def test_credentials_do_not_share_a_breaker() -> None:
 def test_any_number_of_credentials_keeps_a_bounded_number_of_breakers(calls: list[tuple[str, bool]]) -> None:
     breakers = Breakers(POLICY)
     for n in range(MAX_BREAKERS + 10):
-        passage, _ = breakers.take("main", f"fill-{n}", T0)
-        breakers.settle(passage, Ended(reason="connect"), T0)
+        permit, _ = breakers.take("main", f"fill-{n}", T0)
+        breakers.settle(permit, Ended(reason="connect"), T0)
     for credential, works in calls:
         if breakers.ask("main", credential, T0) is None:
-            passage, _ = breakers.take("main", credential, T0)
-            breakers.settle(passage, Ended(reason="complete" if works else "connect"), T0)
+            permit, _ = breakers.take("main", credential, T0)
+            breakers.settle(permit, Ended(reason="complete" if works else "connect"), T0)
     assert len(breakers._breakers) <= MAX_BREAKERS + 1
 
 
@@ -273,7 +273,7 @@ class BreakerMachine(RuleBasedStateMachine):
         super().__init__()
         self.breakers = Breakers(POLICY)
         self.now = T0
-        self.under_way: list[Passage] = []
+        self.under_way: list[Permit] = []
         self.probes: dict[int, Instant] = {}
         self.story: list[type[Event]] = []
         self.blind_in_a_row = 0
@@ -302,21 +302,21 @@ class BreakerMachine(RuleBasedStateMachine):
                 later = Instant(self.now + refused.retry_after * S)
                 assert self.breakers.ask("main", "k", later) is None, "who obeys is admitted"
             return
-        passage, events = self.breakers.take("main", "k", self.now)
+        permit, events = self.breakers.take("main", "k", self.now)
         self.note(events)
-        self.under_way.append(passage)
+        self.under_way.append(permit)
         if before != "closed":
             self.probes = {t: lease for t, lease in self.probes.items() if lease > self.now}
-            self.probes[passage.ticket] = Instant(self.now + POLICY.probe_lease_us)
+            self.probes[permit.ticket] = Instant(self.now + POLICY.probe_lease_us)
             assert len(self.probes) == 1, "exactly one probe"
 
     @precondition(lambda self: self.under_way)
     @rule(data=st.data(), ended=st.sampled_from(BLIND + INFORMED + NEUTRAL))
     def a_call_ends(self, data: st.DataObject, ended: Ended) -> None:
-        passage = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
+        permit = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         before = self.name
-        self.probes.pop(passage.ticket, None)
-        events = self.breakers.settle(passage, ended, self.now)
+        self.probes.pop(permit.ticket, None)
+        events = self.breakers.settle(permit, ended, self.now)
         self.note(events)
         if before == "closed":
             verdict = judge(ended)
@@ -330,10 +330,10 @@ class BreakerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.under_way)
     @rule()
     def a_call_is_cancelled_before_it_was_sent(self) -> None:
-        passage = self.under_way.pop()
-        self.probes.pop(passage.ticket, None)
+        permit = self.under_way.pop()
+        self.probes.pop(permit.ticket, None)
         before = self.name
-        self.breakers.release(passage, self.now)
+        self.breakers.release(permit, self.now)
         assert self.name == before
 
     @invariant()

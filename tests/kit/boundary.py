@@ -9,13 +9,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from docket.boundary.build import Around, build
+from docket.boundary.call.desk import Desk, UnderWay
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.listener import LOOPBACK, bind
 from docket.boundary.routes import Route
-from docket.boundary.server import Around, Boundary
+from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
 from docket.clock import SystemClock
 from docket.control.breaker import Ended
+from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.events import CallNumber, CapExceeded, Event, Hold, ModelError, ModelRequest, ModelResponse
 from docket.ledger.usage import Counts, Item, Usage
@@ -34,10 +37,10 @@ class OpenAdmission:
         self.open: set[int] = set()
         self.ended: list[tuple[Ended, Observation | None]] = []
 
-    async def admit(self, call: Call) -> Admitted | Refused:
-        return self.at_once(call)
+    async def wait(self, call: Call, wait: Wait) -> Admitted | Refused:
+        raise NotImplementedError("nobody waits here")
 
-    def at_once(self, call: Call) -> Admitted | Refused:
+    def admit(self, call: Call) -> Admitted | Refused:
         refused = self.refuse(call)
         if refused is not None:
             return refused
@@ -103,6 +106,7 @@ class Stage:
     boundary: Boundary
     record: Record
     admission: OpenAdmission
+    under_way: UnderWay
     breaches: list[CapExceeded] = field(default_factory=list)
     fatal: list[Exception] = field(default_factory=list)
 
@@ -183,19 +187,24 @@ async def stage(
     )
     breaches: list[CapExceeded] = []
     fatal: list[Exception] = []
-    boundary = Boundary(
-        Settings(docket=DOCKET, routes=routes, limits=limits or Limits(), **settings),
+    desk = Desk.of(
+        number=DOCKET,
         admission=admission,
         recorder=record,
         clock=SystemClock(),
         on_breach=breaches.append,
-        on_fatal=fatal.append,
-        around=around,
     )
     async with asyncio.TaskGroup() as tasks:
-        await boundary.start(bind(LOOPBACK, 0, named="--port", hint=""), tasks)
+        boundary = build(
+            desk,
+            Settings(docket=DOCKET, routes=routes, limits=limits or Limits(), **settings),
+            tasks,
+            on_fatal=fatal.append,
+            around=around,
+        )
+        await boundary.start(bind(LOOPBACK, 0, named="--port", hint=""))
         try:
-            yield Stage(boundary, record, admission, breaches, fatal)
+            yield Stage(boundary, record, admission, desk.under_way, breaches, fatal)
         finally:
             await boundary.close()
     assert not fatal, fatal

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import signal
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -27,10 +28,12 @@ class GuardianSpy:
         self.stops.append(grace_seconds)
 
 
-def stopping(policy: Policy | None = None) -> tuple[Stopping, GuardianSpy, io.StringIO]:
+def stopping(
+    policy: Policy | None = None, cut_streams: Callable[[str], None] = lambda _why: None
+) -> tuple[Stopping, GuardianSpy, io.StringIO]:
     said, guardian = io.StringIO(), GuardianSpy()
     announcer = Announcer(quiet=False, stream=said)
-    return Stopping(policy or Policy(), cast(Any, guardian), announcer), guardian, said
+    return Stopping(policy or Policy(), cast(Any, guardian), announcer, cut_streams), guardian, said
 
 
 def test_a_breach_stops_the_tree_after_the_grace_period_of_the_policy():
@@ -55,11 +58,10 @@ def test_a_full_ledger_stops_the_run_even_under_deny():
 
 @pytest.mark.parametrize("wanted", [True, False])
 def test_streams_are_cut_at_a_breach_only_where_the_policy_says_so(wanted: bool):
-    ends, _, _ = stopping(parse(f"[caps]\ncut_streams = {str(wanted).lower()}\n"))
     cuts: list[str] = []
-    ends.cut_streams = lambda: cuts.append("cut")
+    ends, _, _ = stopping(parse(f"[caps]\ncut_streams = {str(wanted).lower()}\n"), cuts.append)
     ends.breached(BREACH)
-    assert cuts == ["cut"] * wanted
+    assert cuts == ["cut by docket: a cap was reached"] * wanted
 
 
 def test_the_first_reason_stays_and_the_agent_is_stopped_once():

@@ -1,7 +1,7 @@
-"""The boundary of one run: a loopback listener whose requests are model calls, passages or refusals.
+"""The boundary of one run: a loopback listener that accepts connections, routes their requests, and drains.
 
 Invariants: without the run's token nothing is reached but health; one request at a time on a connection; every
-connection is served by a task of the group that ``start`` was given, and none of them outlives ``close``.
+connection is served by a task of the group that the boundary was given, and none of them outlives ``close``.
 """
 
 from __future__ import annotations
@@ -9,32 +9,22 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 
-from docket.boundary.agent_events import Pace, read_event
+from docket.boundary.agent_api import AgentApi
 from docket.boundary.answers.denials import Denials
-from docket.boundary.answers.refusals import Answer, forbidden
-from docket.boundary.call.caching import Caching
+from docket.boundary.answers.refusals import RUN_ENDED, Answer, forbidden
 from docket.boundary.call.client import HttpClient
-from docket.boundary.call.exchange import Exchange
-from docket.boundary.call.forward import RUN_ENDED, Forwarder
-from docket.boundary.call.ports import Admission, Recorder, Upstream
+from docket.boundary.call.forward import Forwarder
 from docket.boundary.call.websocket import WebSockets
 from docket.boundary.health import Health
 from docket.boundary.http1.agent_connection import Connection, RequestBody
-from docket.boundary.http1.egress_proxy import ProxyRule
 from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.wire import RequestHead, WireError, request_framing
-from docket.boundary.routes import OWN, TOKEN_BYTES, Address, address
-from docket.boundary.settings import Settings
-from docket.clock import Clock
-from docket.errors import ClientGoneError, UsageError
-from docket.ledger.events import CapExceeded
-from docket.primitives.canonical import JsonObject, encode
-from docket.storage.blobs import Blobs
+from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address
+from docket.errors import ClientGoneError
 
-Around = Callable[[Upstream, Recorder], Upstream]
 BACKLOG = 1024
 """Connections that may wait to be accepted: an agent may start that many workers at once."""
 MAX_CONNECTIONS = 4096
@@ -49,78 +39,37 @@ class Boundary:
 
     def __init__(
         self,
-        settings: Settings,
+        tasks: asyncio.TaskGroup,
+        routes: Iterable[Route],
         *,
-        admission: Admission,
-        recorder: Recorder,
-        clock: Clock,
-        on_breach: Callable[[CapExceeded], None],
+        forwarder: Forwarder,
+        sockets: WebSockets | None,
+        agent_api: AgentApi,
+        denials: Denials,
+        upstreams: Upstreams,
         on_fatal: Callable[[Exception], None],
         health: Health | None = None,
-        budget: Callable[[], JsonObject] | None = None,
-        blobs: Blobs | None = None,
-        around: Around | None = None,
-        caching: Caching | None = None,
     ) -> None:
-        """``on_breach`` is called after the answer of the call that reached a cap was delivered, ``on_fatal`` once a
-        call could not be carried or recorded for a reason of docket's own; ``around`` may wrap the way upstream, as a
-        drill does.
+        """``sockets`` None turns WebSockets away; ``on_fatal`` is called once a request could not be carried or
+        recorded for a reason of docket's own. ``denials`` and ``upstreams`` are closed with the boundary.
         """
-        self._settings = settings
-        self._routes = {route.name: route for route in settings.routes}
-        self._admission = admission
-        self._recorder = recorder
-        self._clock = clock
-        self._on_breach = on_breach
+        self._tasks = tasks
+        self._routes = {route.name: route for route in routes}
+        self._forwarder = forwarder
+        self._sockets = sockets
+        self._agent_api = agent_api
+        self._denials = denials
+        self._upstreams = upstreams
         self._on_fatal = on_fatal
         self._health = health
-        self._budget = budget
-        self._blobs = blobs
-        self._around = around
-        # An answer that a drill had its hands in must not be given again.
-        self._caching = caching if around is None else None
-        self._denials = Denials(recorder.submit, settings.docket, on_breach)
         self._served: dict[asyncio.Task[None], Connection] = {}
         self._draining = False
+        self._run_ended = False
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
         self.port = 0
 
-    async def start(self, listener: socket.socket, tasks: asyncio.TaskGroup) -> int:
-        """Serve on ``listener``, which is bound to loopback and is the boundary's from now on; gives its port."""
-        self._tasks = tasks
-        self._pace = Pace()
-        proxy = ProxyRule(self._settings.environment)
-        self._upstreams = Upstreams(tasks, proxy, self._settings.limits, self._settings.tls)
-        upstream = self._around(self._upstreams, self._recorder) if self._around else self._upstreams
-        self._exchange = exchange = Exchange(
-            admission=self._admission,
-            recorder=self._recorder,
-            upstream=upstream,
-            clock=self._clock,
-            denials=self._denials,
-            docket=self._settings.docket,
-            on_breach=self._on_breach,
-            blobs=self._blobs,
-        )
-        self._forwarder = Forwarder(
-            self._settings,
-            exchange=exchange if self._caching is None else self._caching.over(exchange, self._recorder, self._clock),
-            upstream=upstream,
-            recorder=self._recorder,
-            denials=self._denials,
-            clock=self._clock,
-            blobs=self._blobs,
-        )
-        self._sockets = WebSockets(
-            upstreams=self._upstreams,
-            silence=self._settings.limits.silence,
-            admission=self._admission,
-            recorder=self._recorder,
-            denials=self._denials,
-            clock=self._clock,
-            docket=self._settings.docket,
-            on_breach=self._on_breach,
-        )
+    async def start(self, listener: socket.socket) -> int:
+        """Serve on ``listener``, which is bound to loopback and is the boundary's from now on. Return its port."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(self._opened), sock=listener, backlog=BACKLOG)
         self.port = int(self._server.sockets[0].getsockname()[1])
@@ -142,13 +91,9 @@ class Boundary:
 
     def end_run(self) -> None:
         """Refuse every request to an upstream from now on, finally, with the code ``run_ended``."""
-        self._forwarder.ended = True
-        self._sockets.ended = RUN_ENDED
-
-    def cut_streams(self) -> None:
-        """Cut every answer under way: the operator asked for that at a breach (``[caps] cut_streams``)."""
-        self._exchange.cut("cut by docket: a cap was reached")
-        self._sockets.cut("cut by docket: a cap was reached")
+        self._run_ended = True
+        if self._sockets is not None:
+            self._sockets.end_run()
 
     async def drain(self, seconds: float) -> None:
         """Take no new request, and wait so long for those under way."""
@@ -216,7 +161,7 @@ class Boundary:
             if client.started:
                 raise ClientGoneError("a malformed body") from error
             await client.refuse(self._denials.bad(error.status, "malformed_body", str(error), close=True))
-        if client.keep and body.done:
+        if client.reusable and body.done:
             return True
         if not body.done:
             await self._linger(connection)
@@ -257,26 +202,27 @@ class Boundary:
         if found is None:
             return self._without_token(head, client)
         if found.name == OWN:
-            return self._own(head, found, body, client)
+            return self._agent_api.answer(head, found.rest, body, client)
         route = self._routes.get(found.name)
         if route is None:
             known = ", ".join(sorted(self._routes)) or "none"
             message = f"no upstream {found.name!r} (known: {known})"
             return client.refuse(self._denials.bad(404, "unknown_upstream", message))
+        if self._run_ended:
+            return self._denials.deny(RUN_ENDED, client, route.family, route.name)
         if b"websocket" in head.tokens(b"upgrade"):
-            return self._upgrade(found, head, body, client)
+            return self._upgrade(route, head, found, body, client)
         return self._forwarder.forward(route, head, found.rest, body, client)
 
-    async def _upgrade(self, found: Address, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
+    async def _upgrade(
+        self, route: Route, head: RequestHead, found: Address, body: RequestBody, client: HttpClient
+    ) -> None:
         """Relay the Responses API; else 426, which makes a real agent turn to HTTP at once (404 costs it seconds)."""
-        route, upstream = self._routes[found.name], found.name
-        # A drill's faults go in between HTTP messages: there every call takes that way.
-        if self._around is None and await self._sockets.carry(route, head, found.rest, body, client.connection):
+        if self._sockets is not None and await self._sockets.carry(route, head, found.rest, body, client.connection):
             raise ClientGoneError("the WebSocket has ended")
         message = "WebSocket is not carried here: use HTTP"
-        family = route.family
         await self._denials.turn_away(
-            426, "websocket_unsupported", message, client, family=family, upstream=upstream, close=True
+            426, "websocket_unsupported", message, client, family=route.family, upstream=route.name, close=True
         )
 
     async def _without_token(self, head: RequestHead, client: HttpClient) -> None:
@@ -291,33 +237,6 @@ class Boundary:
         await self._denials.unauthorized()
         await client.refuse(forbidden())
 
-    async def _own(self, head: RequestHead, found: Address, body: RequestBody, client: HttpClient) -> None:
-        path, _, _ = found.rest.partition(b"?")
-        if (head.method, path) == (b"POST", b"/events"):
-            await self._assert_event(body, client)
-        elif (head.method, path) == (b"GET", b"/budget") and self._budget is not None:
-            await client.refuse(_json(200, self._budget()))
-        else:
-            message = "here are POST events and GET budget"
-            await client.refuse(self._denials.bad(404, "unknown_endpoint", message))
-
-    async def _assert_event(self, body: RequestBody, client: HttpClient) -> None:
-        try:
-            event = await read_event(body)
-        except UsageError as error:
-            await client.refuse(self._denials.bad(400, "bad_event", str(error)))
-            return
-        refused = self._pace.take()
-        if refused is not None:
-            await client.refuse(self._denials.bad(429, refused.code, refused.message))
-            return
-        await self._recorder.submit(event)
-        await client.refuse(_json(200, {"recorded": True}))
-
 
 _NOTHING = RequestHead(b"GET", b"/", 1, ())
 _NO_BODY = request_framing(_NOTHING)
-
-
-def _json(status: int, document: JsonObject) -> Answer:
-    return Answer(status=status, headers=((b"Content-Type", b"application/json"),), body=encode(document) + b"\n")

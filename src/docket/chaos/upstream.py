@@ -10,7 +10,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 
-from docket.boundary.call.ports import Passing, Upstream
+from docket.boundary.call.ports import Upstream, UpstreamAnswer
 from docket.boundary.http1.response import Informed, Outgoing
 from docket.boundary.http1.wire import CHUNKED, Framing, Header, ResponseHead
 from docket.errors import UpstreamError
@@ -37,7 +37,7 @@ class DrillUpstream:
         self._sleep = sleep
         self._opened = 0
 
-    async def open(self, request: Outgoing, informed: Informed) -> Passing:
+    async def open(self, request: Outgoing, informed: Informed) -> UpstreamAnswer:
         """As the port says; raises UpstreamError where a fault wants it."""
         self._opened += 1
         draws = self._plan.draw("upstream", self._opened)
@@ -52,7 +52,7 @@ class DrillUpstream:
         body = [draw for draw in draws if draw.fault.name in _BODY_FAULTS]
         return Tampered(response, body, self._sleep) if body else response
 
-    async def _before(self, draw: Draw, request: Outgoing) -> Passing | None:
+    async def _before(self, draw: Draw, request: Outgoing) -> UpstreamAnswer | None:
         """What a fault does before the upstream is asked: wait, fail, or answer in its place."""
         magnitude = draw.fault.magnitude
         match draw.fault.name:
@@ -100,7 +100,7 @@ class Canned:
 class Tampered:
     """A real answer whose body is slowed, cut up, cut off, changed or doubled on its way."""
 
-    def __init__(self, inner: Passing, draws: list[Draw], sleep: Sleep) -> None:
+    def __init__(self, inner: UpstreamAnswer, draws: list[Draw], sleep: Sleep) -> None:
         self._inner = inner
         self._sleep = sleep
         self._draws = {draw.fault.name: draw for draw in draws}

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from statistics import median_low
 
 from docket.control.booking import Booking
-from docket.control.breaker import BreakerPolicy, Breakers, Ended, Passage
+from docket.control.breaker import BreakerPolicy, Breakers, Ended, Permit
 from docket.control.budget import Amounts, Budget, Wait
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.control.holds import Holds
@@ -48,7 +48,7 @@ class Proposal:
 @value
 class _Reservation:
     hold: Amounts
-    passage: Passage
+    permit: Permit
     since: Instant
 
 
@@ -141,10 +141,10 @@ class Gate:
     def take(self, proposal: Proposal, now: Instant, *, waited_us: int = 0) -> Admitted:
         """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate."""
         number = self.number()
-        passage, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
+        permit, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
         self._limiter.take(now)
         self.budget.reserve(proposal.hold)
-        self._open[number] = _Reservation(proposal.hold, passage, now)
+        self._open[number] = _Reservation(proposal.hold, permit, now)
         usd = Usd(proposal.hold.usd) if proposal.priced else None
         events += self._holds.remarks(proposal.call)
         return Admitted(number, Hold(proposal.hold.tokens, usd), waited_us, events)
@@ -165,13 +165,13 @@ class Gate:
         if observation is not None and observation.answer_id and observation.counts.source == "reported":
             self._holds.remember(observation.answer_id, booked.amounts.tokens)
         warnings, breaches = self.budget.settle(reservation.hold, booked.amounts)
-        events = self._breakers.settle(reservation.passage, ended, now)
+        events = self._breakers.settle(reservation.permit, ended, now)
         return Settlement(booked.usage, booked.model, booked.tier, warnings, breaches, events)
 
     def release(self, admitted: Admitted, now: Instant) -> None:
         """The call was never sent: give back everything but its number."""
         reservation = self._open.pop(admitted.call)
-        self._breakers.release(reservation.passage, now)
+        self._breakers.release(reservation.permit, now)
         self.budget.release(reservation.hold)
 
     def breach(self, event: CapExceeded) -> None:

@@ -120,7 +120,7 @@ class BreakerPolicy:
 
 
 Ticket: TypeAlias = int
-"""Names one passage through a breaker; never used twice."""
+"""Names one permit through a breaker; never used twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,7 +275,7 @@ class Breaker:
 
 
 @value
-class Passage:
+class Permit:
     """A call's way through its breaker, to be settled once."""
 
     breaker: Breaker
@@ -297,21 +297,21 @@ class Breakers:
         breaker = self._breakers.get((upstream, credential)) or self._breakers.get((upstream, None))
         return breaker.ask(now) if breaker else None
 
-    def take(self, upstream: str, credential: str | None, now: Instant) -> tuple[Passage, tuple[Event, ...]]:
-        """Let one call through; gives its passage and the transition that this was, if any."""
+    def take(self, upstream: str, credential: str | None, now: Instant) -> tuple[Permit, tuple[Event, ...]]:
+        """Let one call through; gives its permit and the transition that this was, if any."""
         self._tickets += 1
         breaker = self._of(upstream, credential)
-        return Passage(breaker, self._tickets), breaker.take(self._tickets, now)
+        return Permit(breaker, self._tickets), breaker.take(self._tickets, now)
 
-    def settle(self, passage: Passage, ended: Ended, now: Instant) -> tuple[Event, ...]:
+    def settle(self, permit: Permit, ended: Ended, now: Instant) -> tuple[Event, ...]:
         """Learn from the end of a call; gives the transition that this was, if any."""
         verdict = judge(ended, self._policy.counts)
         reason = ended.error_type or (f"status-{ended.status}" if ended.reason == "status" else ended.reason)
-        return passage.breaker.settle(passage.ticket, verdict, reason, now)
+        return permit.breaker.settle(permit.ticket, verdict, reason, now)
 
-    def release(self, passage: Passage, now: Instant) -> None:
+    def release(self, permit: Permit, now: Instant) -> None:
         """The call never reached its upstream (cancelled before it was sent): its slot is free again."""
-        passage.breaker.settle(passage.ticket, Verdict.NEUTRAL, "released", now)
+        permit.breaker.settle(permit.ticket, Verdict.NEUTRAL, "released", now)
 
     def states(self) -> dict[str, Literal["closed", "half-open", "open"]]:
         """The worst state of each upstream that was asked, whatever the credential."""

@@ -5,11 +5,13 @@ Invariant: everything here is built from values; nothing is started, and nothing
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
+from docket.boundary.build import build
 from docket.boundary.call.admission import QueuedAdmission
-from docket.boundary.call.caching import AnswerCache, Caching
-from docket.boundary.server import Boundary
+from docket.boundary.call.caching import AnswerCache
+from docket.boundary.call.desk import Desk, UnderWay
 from docket.control.admission import Gate
 from docket.control.response_cache import ResponseCache
 from docket.ledger.events import CapExceeded
@@ -39,10 +41,14 @@ class Assembly:
         writer: LedgerWriter,
         taken_up: TakenUp | None,
         recorder: RunRecorder,
+        under_way: UnderWay,
+        tasks: asyncio.TaskGroup,
         on_breach: Callable[[CapExceeded], None],
         on_fatal: Callable[[Exception], None],
     ) -> None:
-        """``on_breach`` and ``on_fatal`` are the boundary's."""
+        """``tasks`` owns what the boundary starts; ``on_breach`` and ``on_fatal`` are its own, and the answers that it
+        has ``under_way`` can be cut.
+        """
         policy, clock = preparation.request.policy, ports.clock
         first_call = taken_up.past.rebooking.last_call + 1 if taken_up is not None else 1
         self.gate = Gate(policy, preparation.prices, first_call=first_call)
@@ -53,18 +59,24 @@ class Assembly:
             docket=docket, policy=policy, clock=clock, accounts=self.gate, ledger=writer, record=recorder.submit
         )
         self._cache: AnswerCache | None = ResponseCache(policy.cache) if policy.cache.enabled else None
-        self.boundary = Boundary(
-            preparation.settings(docket),
+        desk = Desk.of(
+            number=docket,
             admission=self.admission,
             recorder=recorder,
             clock=clock,
             on_breach=on_breach,
+            blobs=Blobs(directory, policy.resilience.max_blob_bytes) if _records_bodies(policy) else None,
+            under_way=under_way,
+        )
+        self.boundary = build(
+            desk,
+            preparation.settings(docket),
+            tasks,
             on_fatal=on_fatal,
             health=self.watching.health,
             budget=self.gate.left,
-            blobs=Blobs(directory, policy.resilience.max_blob_bytes) if _keeps_bodies(policy) else None,
             around=ports.around,
-            caching=Caching(self._cache, self.gate) if self._cache is not None else None,
+            cache=(self._cache, self.gate) if self._cache is not None else None,
         )
 
     def cache(self) -> JsonObject | None:
@@ -89,5 +101,5 @@ class Assembly:
         )
 
 
-def _keeps_bodies(policy: Policy) -> bool:
+def _records_bodies(policy: Policy) -> bool:
     return policy.evidence.record_requests or policy.evidence.record_responses

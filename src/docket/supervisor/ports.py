@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from docket.boundary.server import Around
+from docket.boundary.build import Around
 from docket.clock import Clock, SystemClock
 from docket.ledger.events import FaultInjected
 from docket.storage.durable import Disk, SystemDisk

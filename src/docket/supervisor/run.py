@@ -13,6 +13,7 @@ import os
 from contextlib import suppress
 from typing import cast
 
+from docket.boundary.call.desk import UnderWay
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
 from docket.ledger.events import CapExceeded, Event, Note, ProcExit, ProcOrphan, ProcSpawn
 from docket.policy.document import document
@@ -88,7 +89,8 @@ class _Run:
         self._ports = ports
         self._hidden = hidden
         self._announcer = Announcer(quiet=request.quiet)
-        self._stopping = Stopping(request.policy, guardian, self._announcer)
+        self._under_way = UnderWay()
+        self._stopping = Stopping(request.policy, guardian, self._announcer, self._under_way.cut)
         self._taken_up = taken_up
         self._past = taken_up.past if taken_up is not None else Past()
         self._totals = self._past.totals
@@ -143,28 +145,29 @@ class _Run:
 
     async def _recorded(self, directory: RunDirectory, writer: LedgerWriter) -> int:
         self._recorder = RunRecorder(writer, self._stopping.evidence_broke, self._stopping.evidence_lost)
-        self._parts = Assembly(
-            self._preparation,
-            docket=self._opening.docket,
-            ports=self._ports,
-            directory=directory,
-            writer=writer,
-            taken_up=self._taken_up,
-            recorder=self._recorder,
-            on_breach=self._stopping.breached,
-            on_fatal=self._stopping.fault,
-        )
-        self._stopping.cut_streams = self._parts.boundary.cut_streams
-        writer.observe(self._totals.add)
-        if self._taken_up is not None:
-            read_ledger(directory, self._parts.watching.observe)
-        writer.observe(self._parts.watching.observe)
-        writer.observe_syncs(self._parts.watching.observe_sync)
-        writer.when_full(self._stopping.full)
         status = EXIT_DOCKET_FAILED
         try:
             async with asyncio.TaskGroup() as tasks:
-                await self._parts.boundary.start(self._preparation.listener, tasks)
+                self._parts = Assembly(
+                    self._preparation,
+                    docket=self._opening.docket,
+                    ports=self._ports,
+                    directory=directory,
+                    writer=writer,
+                    taken_up=self._taken_up,
+                    recorder=self._recorder,
+                    under_way=self._under_way,
+                    tasks=tasks,
+                    on_breach=self._stopping.breached,
+                    on_fatal=self._stopping.fault,
+                )
+                writer.observe(self._totals.add)
+                if self._taken_up is not None:
+                    read_ledger(directory, self._parts.watching.observe)
+                writer.observe(self._parts.watching.observe)
+                writer.observe_syncs(self._parts.watching.observe_sync)
+                writer.when_full(self._stopping.full)
+                await self._parts.boundary.start(self._preparation.listener)
                 await self._parts.watching.start(self._preparation.health_listener)
                 try:
                     status = await self._supervised(directory, writer, tasks)

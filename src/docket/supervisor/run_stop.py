@@ -18,14 +18,17 @@ from docket.supervisor.lifecycle import Stop
 
 
 class Stopping:
-    """Ends one run. ``cut_streams`` is set once there is a boundary whose streams can be cut."""
+    """Ends one run."""
 
-    def __init__(self, policy: Policy, guardian: Guardian, announcer: Announcer) -> None:
+    def __init__(
+        self, policy: Policy, guardian: Guardian, announcer: Announcer, cut_streams: Callable[[str], None]
+    ) -> None:
+        """``cut_streams`` cuts the answers under way, for the reason that it is given."""
         self._policy = policy
         self._guardian = guardian
         self._announcer = announcer
         self.reason: Stop | None = None
-        self.cut_streams: Callable[[], None] = lambda: None
+        self._cut_streams = cut_streams
 
     @property
     def grace_seconds(self) -> float:
@@ -44,7 +47,7 @@ class Stopping:
         kill = caps.on_breach == "kill"
         self._announcer.breached(event, kill=kill)
         if caps.cut_streams:
-            self.cut_streams()
+            self._cut_streams("cut by docket: a cap was reached")
         if kill:
             self._stop(Stop.CAP)
 

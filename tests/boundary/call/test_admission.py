@@ -14,6 +14,7 @@ from docket.boundary.call.admission import QueuedAdmission
 from docket.clock import SystemClock
 from docket.control.admission import Gate
 from docket.control.breaker import Ended
+from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused
 from docket.ledger.events import CapExceeded
 from docket.providers.call import Call
@@ -34,8 +35,14 @@ def on_a_loop(test: Test) -> Callable[..., None]:
 ONE_AT_A_TIME = "[caps]\nmax_usd = 0.011\nhold_wait_seconds = {}\n"
 
 
+async def admitted_by(queue: QueuedAdmission, asked: Call) -> Admitted | Refused:
+    """What a call hears in the end: at once, or after its turn in the queue."""
+    decision = queue.admit(asked)
+    return await queue.wait(asked, decision) if isinstance(decision, Wait) else decision
+
+
 async def admitted(queue: QueuedAdmission, asked: Call) -> Admitted:
-    decision = await queue.admit(asked)
+    decision = await admitted_by(queue, asked)
     assert isinstance(decision, Admitted), decision
     return decision
 
@@ -65,7 +72,7 @@ async def test_calls_that_wait_are_served_in_the_order_in_which_they_came() -> N
 async def test_who_waits_too_long_is_refused_for_now() -> None:
     queue = queue_over(gate(ONE_AT_A_TIME.format("0.05")))
     first = await admitted(queue, call())
-    decision = await queue.admit(call())
+    decision = await admitted_by(queue, call())
     assert isinstance(decision, Refused)
     assert (decision.code, decision.retry_after, decision.estimated) == ("max_usd", 1, True)
     queue.settle(first, call(), COMPLETE, answer())
@@ -76,7 +83,7 @@ async def test_who_waits_too_long_is_refused_for_now() -> None:
 async def test_without_waiting_the_refusal_comes_at_once() -> None:
     queue = queue_over(gate(ONE_AT_A_TIME.format(0)))
     await admitted(queue, call())
-    decision = await queue.admit(call())
+    decision = await admitted_by(queue, call())
     assert isinstance(decision, Refused)
     assert not decision.final
 
@@ -86,8 +93,8 @@ async def test_a_waiting_call_that_is_cancelled_leaves_its_turn_to_the_next() ->
     queue = queue_over(gate(ONE_AT_A_TIME.format(30)))
     first = await admitted(queue, call())
     async with asyncio.TaskGroup() as tasks:
-        gone = tasks.create_task(queue.admit(call()))
-        stays = tasks.create_task(queue.admit(call()))
+        gone = tasks.create_task(admitted_by(queue, call()))
+        stays = tasks.create_task(admitted_by(queue, call()))
         await asyncio.sleep(0)
         gone.cancel()
         await asyncio.sleep(0)
@@ -103,7 +110,7 @@ async def test_a_cap_that_others_watch_refuses_at_once_whoever_waits() -> None:
     queue = queue_over(gate(ONE_AT_A_TIME.format(30)))
     await admitted(queue, call())
     async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
-        waiting = [tasks.create_task(queue.admit(call())) for _ in range(3)]
+        waiting = [tasks.create_task(admitted_by(queue, call())) for _ in range(3)]
         await asyncio.sleep(0)
         queue.breach(CapExceeded(cap="max_wall_seconds", limit="5", observed="5"))
     for refused in (task.result() for task in waiting):
@@ -124,7 +131,7 @@ async def test_two_hundred_callers_at_once_keep_the_cap_and_can_use_it(mode: str
 
     async def caller() -> None:
         while True:
-            decision = await queue.admit(asked)
+            decision = await admitted_by(queue, asked)
             if isinstance(decision, Refused):
                 refusals.append(decision)
                 if decision.final:
@@ -149,7 +156,7 @@ async def test_a_call_that_waits_for_money_asks_the_breaker_again_when_it_wakes(
     queue = queue_over(gate(ONE_AT_A_TIME.format(30) + "[resilience]\nbreaker_threshold = 1\n"))
     first = await admitted(queue, call())
     async with asyncio.TaskGroup() as tasks:
-        waiting = tasks.create_task(queue.admit(call()))
+        waiting = tasks.create_task(admitted_by(queue, call()))
         await asyncio.sleep(0)
         settlement = queue.settle(first, call(), Ended(reason="connect"), None)
     assert [event.type for event in settlement.events] == ["x-docket.breaker-open"]

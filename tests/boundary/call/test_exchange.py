@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from docket.boundary.answers.denials import Denials
 from docket.boundary.answers.refusals import Answer
+from docket.boundary.call.desk import Desk
 from docket.boundary.call.exchange import Exchange, Request
 from docket.boundary.call.tee import Tee
 from docket.boundary.http1.origin import Origin
@@ -129,15 +129,14 @@ class Scene:
         self.lines.append("agent sees a cut")
 
     async def play(self) -> list[str]:
-        exchange = Exchange(
+        desk = Desk.of(
+            number=DOCKET,
             admission=self.admission,
             recorder=self,
-            upstream=self,
             clock=SystemClock(),
-            denials=Denials(self.submit, DOCKET, lambda _breach: None),
-            docket=DOCKET,
             on_breach=lambda _breach: self.lines.append("breach"),
         )
+        exchange = Exchange(desk, self)
         endpoint = registry.recognise("openai", "POST", "/v1/chat/completions")
         call = call_of(endpoint, BODY, "/v1/chat/completions")
         outgoing = Outgoing(

@@ -311,7 +311,7 @@ def test_a_response_under_way_can_be_cut() -> None:
         async with connected(endless) as (ws, on, _):
             await ws.send_json({"type": "response.create", "model": "gpt-5"})
             await ws.receive_json(timeout=10)
-            on.boundary.cut_streams()
+            on.under_way.cut("cut by docket: a cap was reached")
             assert (await ws.receive(timeout=10)).type in (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR)
             return on.record
 

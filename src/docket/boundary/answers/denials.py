@@ -22,22 +22,22 @@ class Answerable(Protocol):
 
 
 class Denials:
-    """Records and answers what is not forwarded. ``docket`` is the docket number."""
+    """Records and answers what is not forwarded. ``number`` is the docket number."""
 
     def __init__(
-        self, submit: Callable[[Event], asyncio.Future[object]], docket: str, on_breach: Callable[[CapExceeded], None]
+        self, submit: Callable[[Event], asyncio.Future[object]], number: str, on_breach: Callable[[CapExceeded], None]
     ) -> None:
         self._sums = Coalescer(submit)
-        self._docket = docket
+        self._number = number
         self._on_breach = on_breach
 
     async def deny(
-        self, refused: Refused, client: Answerable, *, family: str, upstream: str, model: str | None = None
+        self, refused: Refused, client: Answerable, family: str, upstream: str, model: str | None = None
     ) -> None:
         """Refuse a call. Raises ClientGoneError, LedgerError."""
         await self._note(refused, upstream, model)
         try:
-            await client.refuse(refusal(refused, family, self._docket))
+            await client.refuse(refusal(refused, family, self._number))
         finally:
             for breach in refused.breaches:
                 self._on_breach(breach)
@@ -59,7 +59,7 @@ class Denials:
 
     def bad(self, status: int, code: str, message: str, family: str = "", *, close: bool = False) -> Answer:
         """An answer that is not worth a record."""
-        return bad_request(status, code, f"docket: {message}", family, self._docket, close=close)
+        return bad_request(status, code, f"docket: {message}", family, self._number, close=close)
 
     async def unauthorized(self) -> None:
         """Record a request without the run's token. Raises LedgerError."""

@@ -21,6 +21,9 @@ GOOGLE_STATUS = {400: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 502: "UNAVA
 """Canonical status names of Google's error model for the statuses used here (google.rpc.Code)."""
 
 
+RUN_ENDED = Refused(code="run_ended", message="docket: the run has ended")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """A whole answer of docket's own; ``close`` ends the connection after it."""
@@ -35,28 +38,28 @@ class Answer:
         return HTTPStatus(self.status).phrase.encode()
 
 
-def refusal(refused: Refused, family: str, docket: str) -> Answer:
+def refusal(refused: Refused, family: str, number: str) -> Answer:
     """The answer to a call that is not forwarded."""
-    detail: JsonObject = {"type": DENIED, "code": refused.code, "docket": docket}
+    detail: JsonObject = {"type": DENIED, "code": refused.code, "docket": number}
     detail |= {name: value for name, value in (("limit", refused.limit), ("observed", refused.observed)) if value}
     status = 400 if refused.final else 429
     headers: tuple[Header, ...] = ((b"x-should-retry", b"false"),)
     if refused.retry_after is not None:
         headers = ((b"retry-after", b"%d" % refused.retry_after),)
         detail["retry_after"] = refused.retry_after
-    message = f"docket: {refused.message.removeprefix('docket: ')} (run {docket})"
+    message = f"docket: {refused.message.removeprefix('docket: ')} (run {number})"
     return _answer(status, family, DENIED, refused.code, message, detail, headers)
 
 
-def upstream_failure(status: int, reason: str, message: str, family: str, docket: str) -> Answer:
+def upstream_failure(status: int, reason: str, message: str, family: str, number: str) -> Answer:
     """The answer where no head came from the upstream: 502 or 504, ``reason`` that of the ``model.error`` event."""
-    detail: JsonObject = {"type": UPSTREAM_FAILED, "code": reason, "docket": docket}
+    detail: JsonObject = {"type": UPSTREAM_FAILED, "code": reason, "docket": number}
     return _answer(status, family, UPSTREAM_FAILED, reason, message, detail, ())
 
 
-def bad_request(status: int, code: str, message: str, family: str, docket: str, *, close: bool = False) -> Answer:
+def bad_request(status: int, code: str, message: str, family: str, number: str, *, close: bool = False) -> Answer:
     """The answer to a request that cannot be carried: too long, too large, malformed, an upgrade."""
-    detail: JsonObject = {"type": BAD_REQUEST, "code": code, "docket": docket}
+    detail: JsonObject = {"type": BAD_REQUEST, "code": code, "docket": number}
     headers: tuple[Header, ...] = ((b"retry-after", b"1"),) if status == 429 else ((b"x-should-retry", b"false"),)
     return _answer(status, family, BAD_REQUEST, code, message, detail, headers, close=close)
 

@@ -1,7 +1,7 @@
 """The Gate on the event loop: the clock, and the queue of calls that wait for others to settle.
 
 Invariants: first come, first served among those that wait; a call that waits holds nothing; on waking the whole gate
-is asked again. ``admit`` may be cancelled at any point; ``settle`` and ``release`` never wait.
+is asked again. ``wait`` may be cancelled at any point; nothing else yields.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from docket.control.breaker import Ended
 from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.events import CapExceeded
-from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import Instant
 from docket.providers.call import Call, Observation
 
@@ -31,37 +30,8 @@ class QueuedAdmission:
         self._clock = clock
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def at_once(self, call: Call) -> Admitted | Refused | None:
-        """As ``admit`` where that need not wait, as it nearly never must; None where it must."""
-        decided = self._decide(call)
-        return None if isinstance(decided, Wait) else decided
-
-    async def admit(self, call: Call) -> Admitted | Refused:
-        """A reservation, numbered in the last step before this returns, or why there is none."""
-        decided = self._decide(call)
-        return await self._in_turn(call, decided) if isinstance(decided, Wait) else decided
-
-    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
-        """Book what became of an admitted call; whoever waits first is asked again."""
-        settlement = self._gate.settle(admitted, call, ended, observation, self._now())
-        self._wake()
-        return settlement
-
-    def release(self, admitted: Admitted) -> None:
-        """Give back what was reserved for a call that was never sent."""
-        self._gate.release(admitted, self._now())
-        self._wake()
-
-    def breach(self, event: CapExceeded) -> None:
-        """A cap that others watch was reached: every call is refused from now on, those that wait first of all."""
-        self._gate.breach(event)
-        self._wake()
-
-    def left(self) -> JsonObject:
-        """What ``GET /r/<token>/docket/budget`` answers."""
-        return self._gate.left()
-
-    def _decide(self, call: Call) -> Admitted | Refused | Wait:
+    def admit(self, call: Call) -> Admitted | Refused | Wait:
+        """Return a numbered reservation, why there is none, or that others have to settle first. Does not yield."""
         now = self._now()
         answer = self._gate.ask(call, now)
         if isinstance(answer, Refused):
@@ -73,7 +43,10 @@ class QueuedAdmission:
             return self._gate.gave_up(wait)
         return wait
 
-    async def _in_turn(self, call: Call, wait: Wait) -> Admitted | Refused:
+    async def wait(self, call: Call, wait: Wait) -> Admitted | Refused:
+        """Queue a call to which ``admit`` just said ``wait``; return a reservation in the step that numbers it, or why
+        there is none.
+        """
         since = self._now()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -94,6 +67,22 @@ class QueuedAdmission:
         finally:
             self._waiting.remove(turn)
             self._wake()
+
+    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
+        """Book what became of an admitted call; whoever waits first is asked again. Does not yield."""
+        settlement = self._gate.settle(admitted, call, ended, observation, self._now())
+        self._wake()
+        return settlement
+
+    def release(self, admitted: Admitted) -> None:
+        """Give back what was reserved for a call that was never sent. Does not yield."""
+        self._gate.release(admitted, self._now())
+        self._wake()
+
+    def breach(self, event: CapExceeded) -> None:
+        """A cap that others watch was reached: every call is refused from now on, those that wait first of all."""
+        self._gate.breach(event)
+        self._wake()
 
     def _wake(self) -> None:
         """Let the first in the queue ask again."""

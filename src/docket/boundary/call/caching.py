@@ -1,6 +1,6 @@
-"""The response cache at the boundary: keeps what a client was sent, and sends it again.
+"""The response cache at the boundary: copies what a client was sent, and sends it again.
 
-Invariant: an answer is kept only when it came whole, by a 2xx, from the provider; nothing is kept in a drill.
+Invariant: an answer is stored only when it came whole, by a 2xx, from the provider; nothing is stored in a drill.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from docket.boundary.call.client_wrapper import ClientBefore
-from docket.boundary.call.exchange import Exchange, Handled, Request
-from docket.boundary.call.ports import Client, Recorder
+from docket.boundary.call.desk import Desk
+from docket.boundary.call.exchange import Handler, Request
+from docket.boundary.call.open_call import OpenCall
+from docket.boundary.call.ports import Client
 from docket.boundary.call.tee import Tee
 from docket.boundary.http1.body import HeldBody
 from docket.boundary.http1.coding import content_codings
 from docket.boundary.http1.wire import CHUNKED, Framing, Header, ResponseHead
-from docket.clock import Clock
 from docket.control.decision import Refused
 from docket.control.response_cache import MAX_ANSWER, Entry, Exhausted, ResponseCache, request_key
 from docket.ledger.events import CallNumber, ModelCacheHit, Note
@@ -25,7 +26,7 @@ from docket.providers.call import Call, EndpointClass
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Copied:
     """A whole answer as a client was sent it."""
 
     head: ResponseHead
@@ -38,7 +39,7 @@ class Kept:
         await client.end(self.body)
 
 
-AnswerCache = ResponseCache[Kept]
+AnswerCache = ResponseCache[Copied]
 
 
 class Numbers(Protocol):
@@ -53,61 +54,43 @@ class Numbers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Caching:
-    """The cache of a run, and who numbers its hits."""
-
-    cache: AnswerCache
-    numbers: Numbers
-
-    def over(self, exchange: Exchange, recorder: Recorder, clock: Clock) -> CachingExchange:
-        """``exchange`` behind this cache."""
-        return CachingExchange(exchange, self.cache, numbers=self.numbers, recorder=recorder, clock=clock)
-
-
 class CachingExchange:
-    """Answers calls from earlier ones of the run, and has an exchange carry the others."""
+    """Answers calls from earlier ones of the run, and has ``exchange`` carry the others."""
 
-    def __init__(
-        self, exchange: Exchange, cache: AnswerCache, *, numbers: Numbers, recorder: Recorder, clock: Clock
-    ) -> None:
+    def __init__(self, desk: Desk, exchange: Handler, cache: AnswerCache, numbers: Numbers) -> None:
+        """``numbers`` says which calls may be answered for nothing, and numbers them."""
+        self._desk = desk
         self._exchange = exchange
         self._cache = cache
         self._numbers = numbers
-        self._recorder = recorder
-        self._clock = clock
 
-    async def deny(self, call: Call, refused: Refused, client: Client) -> None:
-        """As the exchange does."""
-        await self._exchange.deny(call, refused, client)
-
-    async def handle(self, request: Request, client: Client, tee: Tee) -> Handled | None:
+    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | None:
         """Carry one call or answer it again. Raises what the exchange raises."""
         key = _key_of(request)
         if key is None:
             return await self._exchange.handle(request, client, tee)
-        if self._recorder.refusal() is None and self._numbers.barred(request.call) is None:
+        if self._desk.recorder.refusal() is None and self._numbers.barred(request.call) is None:
             found = self._cache.find(key, self._now())
             if isinstance(found, Entry):
                 await self._again(request, found, client)
                 return None
             if isinstance(found, Exhausted) and found.first:
-                self._recorder.submit(Note(by="boundary", private={"text": _exhausted(found.origin)}))
-        keeping = KeepingClient(client)
-        handled = await self._exchange.handle(request, keeping, tee)
+                self._desk.recorder.submit(Note(by="boundary", private={"text": _exhausted(found.origin)}))
+        copying = CopyingClient(client)
+        handled = await self._exchange.handle(request, copying, tee)
         if handled is not None:
-            keeping.store(self._cache, key, handled, self._now())
+            copying.store(self._cache, key, handled, self._now())
         return handled
 
-    async def _again(self, request: Request, entry: Entry[Kept], client: Client) -> None:
+    async def _again(self, request: Request, entry: Entry[Copied], client: Client) -> None:
         hit = ModelCacheHit(
             call=self._numbers.number(), origin=entry.origin, saved_usd=entry.cost_usd, private=request.private
         )
-        await self._recorder.submit(hit)
+        await self._desk.recorder.submit(hit)
         await entry.answer.send(client)
 
     def _now(self) -> Instant:
-        return Instant(self._clock.monotonic_us())
+        return Instant(self._desk.clock.monotonic_us())
 
 
 def _exhausted(origin: CallNumber) -> str:
@@ -129,7 +112,7 @@ def _key_of(request: Request) -> bytes | None:
     )
 
 
-class KeepingClient(ClientBefore):
+class CopyingClient(ClientBefore):
     """Stands before a client and copies what it is sent, up to a bound."""
 
     def __init__(self, client: Client) -> None:
@@ -140,13 +123,13 @@ class KeepingClient(ClientBefore):
         self._size = 0
         self._ended = False
 
-    def store(self, cache: AnswerCache, key: bytes, handled: Handled, now: Instant) -> None:
-        """Keep the answer that this client was sent, if it was a whole one of the provider's."""
+    def store(self, cache: AnswerCache, key: bytes, handled: OpenCall, now: Instant) -> None:
+        """Store the answer that this client was sent, if it was a whole one of the provider's."""
         if self._head is None or self._pieces is None or not self._ended or not handled.whole:
             return
-        kept = Kept(self._head, b"".join(self._pieces), self._streamed)
+        copied = Copied(self._head, b"".join(self._pieces), self._streamed)
         cost = handled.settlement.usage.cost_usd if handled.settlement.usage is not None else None
-        cache.keep(key, Entry(origin=handled.call, answer=kept, size=self._size, stored=now, cost_usd=cost))
+        cache.keep(key, Entry(origin=handled.number, answer=copied, size=self._size, stored=now, cost_usd=cost))
 
     def start(self, head: ResponseHead, framing: Framing) -> None:
         self._head, self._streamed = head, framing.kind != "sized"

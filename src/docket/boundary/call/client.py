@@ -26,7 +26,7 @@ from docket.boundary.http1.wire import (
 
 
 class HttpClient:
-    """Answers one request of a connection. ``keep`` says whether the connection can carry another afterwards."""
+    """Answers one request of a connection. ``reusable`` says whether the connection can carry another afterwards."""
 
     def __init__(self, connection: Connection, head: RequestHead, body: RequestBody) -> None:
         self._connection = connection
@@ -35,7 +35,7 @@ class HttpClient:
         self._framing = NO_BODY
         self._unsent = b""
         self.started = False
-        self.keep = head.persists
+        self.reusable = head.persists
         self.on_gone = connection.on_gone
         """Call a listener once when the agent leaves; None stops listening."""
 
@@ -55,7 +55,7 @@ class HttpClient:
         if framing.kind == "chunked" and self._head.minor == 0:
             framing = UNTIL_CLOSE
         self._framing, self.started = framing, True
-        self.keep = self.keep and framing.kind != "close" and self._body.done
+        self.reusable = self.reusable and framing.kind != "close" and self._body.done
         self._unsent = encode_response(head.status, head.reason, crossing(head, framing) + self._persistence())
 
     async def flush(self) -> None:
@@ -86,19 +86,19 @@ class HttpClient:
         body = b"" if self._head.method == b"HEAD" else answer.body
         headers = (*answer.headers, (b"Content-Length", b"%d" % len(answer.body)))
         self.started = True
-        self.keep = self.keep and self._body.done and not answer.close
+        self.reusable = self.reusable and self._body.done and not answer.close
         lines = field_lines(headers) + self._persistence()
         await self._connection.write(encode_response(answer.status, answer.reason, lines) + body)
 
     def _persistence(self) -> list[bytes]:
         """What must be said of the connection (RFC 9112 section 9.3)."""
-        if not self.keep:
+        if not self.reusable:
             return [b"Connection: close"]
         return [] if self._head.minor else [b"Connection: keep-alive"]
 
     def cut(self) -> None:
         """End without a clean end: the agent must see that the answer is not whole."""
-        self.keep = False
+        self.reusable = False
         if self._framing.kind == "close":
             self._connection.reset()
         else:

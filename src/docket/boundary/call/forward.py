@@ -1,6 +1,7 @@
-"""From a request below an upstream's prefix to a model call, a passage or a refusal.
+"""From a request below an upstream's prefix to a model call, a passthrough or a refusal.
 
-Invariant: what may be billed is read whole and decided before a byte of it leaves; what is no model call streams.
+Invariant: what may be billed is read whole and decided before a byte of it leaves; a request that is no model call is
+passed through as it comes.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import secrets
 from collections.abc import Awaitable
 from functools import lru_cache
 
-from docket.boundary.answers.denials import Denials
-from docket.boundary.call.answer_relay import carry, finish
+from docket.boundary.call.answer_relay import AnswerRelay
 from docket.boundary.call.client import HttpClient
 from docket.boundary.call.credentials import fingerprint
-from docket.boundary.call.exchange import Carrier, Request
-from docket.boundary.call.ports import Recorder, Upstream
-from docket.boundary.call.recorded_bodies import keep
+from docket.boundary.call.desk import Desk
+from docket.boundary.call.exchange import Handler, Request
+from docket.boundary.call.ports import Upstream
+from docket.boundary.call.recorded_bodies import record_body
 from docket.boundary.call.redact import target as recordable
 from docket.boundary.call.tee import Tee
 from docket.boundary.call.treatment import Treatment, needs_body, treat
@@ -27,7 +28,6 @@ from docket.boundary.http1.response import Outgoing
 from docket.boundary.http1.wire import Framing, RequestHead
 from docket.boundary.routes import Route
 from docket.boundary.settings import Settings
-from docket.clock import Clock
 from docket.control.decision import Refused
 from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
@@ -35,13 +35,11 @@ from docket.primitives.frozen import value
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
 from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint, Sent
-from docket.storage.blobs import Blobs
 
 MAX_DECODED = 256 * 1024 * 1024
 """Bytes that a compressed request body may expand to in the copy that is read; beyond it 413."""
 MAX_RETRY_DIGITS = 6
 """Digits of a client's own retry count that are believed."""
-RUN_ENDED = Refused(code="run_ended", message="docket: the run has ended")
 
 
 @lru_cache(maxsize=1024)
@@ -64,43 +62,30 @@ class _Asked:
 
 
 class Forwarder:
-    """Carries the requests of one run. ``ended`` refuses whatever comes."""
+    """Answers the requests of one run that go to an upstream."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        exchange: Carrier,
-        upstream: Upstream,
-        recorder: Recorder,
-        denials: Denials,
-        clock: Clock,
-        blobs: Blobs | None = None,
-    ) -> None:
+    def __init__(self, desk: Desk, settings: Settings, calls: Handler, upstream: Upstream) -> None:
+        """``calls`` answers model calls; anything else goes to ``upstream`` directly."""
+        self._desk = desk
         self._settings = settings
-        self._exchange = exchange
+        self._calls = calls
         self._upstream = upstream
-        self._recorder = recorder
-        self._denials = denials
-        self._clock = clock
-        self._blobs = blobs
         self._shelf = Shelf()
         self._key = secrets.token_bytes(32)
-        self.ended = False
 
     def forward(
         self, route: Route, head: RequestHead, target: bytes, body: RequestBody, client: HttpClient
     ) -> Awaitable[None]:
         """Answer one request, once awaited. Raises ClientGoneError, WireError, LedgerError."""
-        if self.ended:
-            return self._denials.deny(RUN_ENDED, client, family=route.family, upstream=route.name)
         path = target.partition(b"?")[0].decode("latin-1")
         endpoint = _recognise(route.family, head.method.decode("latin-1"), path)
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
         asked = _Asked(route, endpoint, head, target, sent or target, path, body)
-        return self._decide(asked, client) if needs_body(endpoint.kind, head.method) else self._pass(asked, client)
+        if needs_body(endpoint.kind, head.method):
+            return self._decide(asked, client)
+        return self._pass_through(asked, client)
 
     async def _decide(self, asked: _Asked, client: HttpClient) -> None:
         """Read the body whole, and carry or refuse what it asks for."""
@@ -125,21 +110,23 @@ class Forwarder:
                 forward_unmetered=route.forward_unmetered,
             )
             if isinstance(treatment, Refused):
-                await self._exchange.deny(call, treatment, client)
+                await self._desk.denials.deny(treatment, client, route.family, route.name, call.model)
                 return
             private = _targets(asked)
             private["request_sha256"] = held.sha256
             if call.private_model is not None:
                 private["model"] = call.private_model
-            if self._blobs is not None and settings.record_requests:
-                private["body"] = await keep(self._blobs, held.content()[: settings.max_body_bytes], held.size)
+            if self._desk.blobs is not None and settings.record_requests:
+                private["body"] = await record_body(
+                    self._desk.blobs, held.content()[: settings.max_body_bytes], held.size
+                )
             amended = self._asking_for_usage(call, asked.head, held)
             if amended is not None:
                 private["amended_sha256"] = amended.sha256
             outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or held)
             request = Request(call, outgoing, private, amended is not None or asked.sent != asked.target)
             tee = self._tee(call, observed=treatment is Treatment.METER)
-            await self._exchange.handle(request, client if amended is None else TrimmingClient(client), tee)
+            await self._calls.handle(request, client if amended is None else TrimmingClient(client), tee)
         finally:
             held.close()
             if amended is not None:
@@ -163,11 +150,11 @@ class Forwarder:
         return amended
 
     def _tee(self, call: Call, *, observed: bool) -> Tee:
-        kept = self._settings.max_body_bytes if self._settings.record_responses else 0
+        record = self._settings.max_body_bytes if self._settings.record_responses else 0
         if not observed:
-            return Tee(None, keep=kept)
+            return Tee(None, record=record)
         return Tee(
-            lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), keep=kept
+            lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), record=record
         )
 
     def _call(self, asked: _Asked, held: HeldBody) -> Call:
@@ -196,26 +183,28 @@ class Forwarder:
             )
         )
 
-    async def _pass(self, asked: _Asked, client: HttpClient) -> None:
-        """Forward what is no model call; its record is durable before its end is visible."""
-        route, endpoint = asked.route, asked.endpoint
-        outgoing = Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body))
-        carried = await carry(self._upstream, outgoing, client, Tee(None), self._clock, self._clock.monotonic_us())
-        private = _targets(asked)
-        if carried.detail:
-            private["detail"] = carried.detail
-        await self._recorder.submit(
-            Forwarded(
-                upstream=route.name,
-                method=asked.head.method.decode("latin-1"),
-                endpoint=endpoint.name,
-                endpoint_class=endpoint.kind.value,
-                status=carried.head.status if carried.head is not None else None,
-                reason=carried.reason,
-                private=private,
+    async def _pass_through(self, asked: _Asked, client: HttpClient) -> None:
+        """Forward what is no model call; its record is durable before its end is visible, and made whatever happens."""
+        desk, route, relay = self._desk, asked.route, AnswerRelay(self._desk, client, Tee(None))
+        try:
+            await relay.carry(self._upstream, Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body)))
+        finally:
+            private = _targets(asked)
+            if relay.detail:
+                private["detail"] = relay.detail
+            recorded = desk.record(
+                Forwarded(
+                    upstream=route.name,
+                    method=asked.head.method.decode("latin-1"),
+                    endpoint=asked.endpoint.name,
+                    endpoint_class=asked.endpoint.kind.value,
+                    status=relay.status,
+                    reason=relay.reason,
+                    private=private,
+                )
             )
-        )
-        await finish(carried, client, route.family, self._settings.docket)
+        await recorded
+        await relay.finish(route.family)
 
     async def _too_large(self, route: Route, error: TooLargeError | OSError, client: HttpClient) -> None:
         if isinstance(error, TooLargeError) and not error.everything:
@@ -224,7 +213,7 @@ class Forwarder:
             await self._turn_away(route, 429, "too many request bodies are held at once", client)
 
     async def _turn_away(self, route: Route, status: int, message: str, client: HttpClient) -> None:
-        await self._denials.turn_away(
+        await self._desk.denials.turn_away(
             status, "body_too_large", message, client, family=route.family, upstream=route.name
         )
 

@@ -1,6 +1,6 @@
 """The four small protocols around one call: who admits it, records it, carries it and answers it.
 
-A test of the exchange is four stand-ins and a list.
+A test of a call is four stand-ins and a list.
 """
 
 from __future__ import annotations
@@ -13,26 +13,29 @@ from docket.boundary.answers.refusals import Answer
 from docket.boundary.http1.response import Informed, Outgoing
 from docket.boundary.http1.wire import Framing, Header, ResponseHead
 from docket.control.breaker import Ended
+from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.events import Event
 from docket.providers.call import Call, Observation
 
 
 class Admission(Protocol):
-    """Decides on calls. ``settle`` never waits: a cancelled call is booked in the step that records it."""
+    """Decides on calls."""
 
-    def at_once(self, call: Call) -> Admitted | Refused | None:
-        """A reservation, or why not; None where others have to settle first, which ``admit`` waits for."""
+    def admit(self, call: Call) -> Admitted | Refused | Wait:
+        """Return a reservation, why there is none, or that others have to settle first. Does not yield."""
         ...
 
-    async def admit(self, call: Call) -> Admitted | Refused:
-        """A reservation (its number taken in the last step before this returns), or why not. May be cancelled."""
+    async def wait(self, call: Call, wait: Wait) -> Admitted | Refused:
+        """Return what ``admit`` could not say yet, the reservation in the step that makes it. May be cancelled."""
         ...
 
-    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement: ...
+    def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
+        """Book what became of an admitted call. Does not yield: a cancelled call is booked as it is recorded."""
+        ...
 
     def release(self, admitted: Admitted) -> None:
-        """Give back the reservation of a call that was never sent."""
+        """Give back the reservation of a call that was never sent. Does not yield."""
         ...
 
 
@@ -51,7 +54,7 @@ class Recorder(Protocol):
         ...
 
 
-class Passing(Protocol):
+class UpstreamAnswer(Protocol):
     """An answer that comes in."""
 
     head: ResponseHead
@@ -69,7 +72,7 @@ class Passing(Protocol):
 class Upstream(Protocol):
     """Reaches providers."""
 
-    async def open(self, request: Outgoing, informed: Informed) -> Passing: ...
+    async def open(self, request: Outgoing, informed: Informed) -> UpstreamAnswer: ...
 
 
 class Client(Protocol):

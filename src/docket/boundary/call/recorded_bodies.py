@@ -1,6 +1,6 @@
 """Copies of bodies beside the ledger, where the policy asks for them.
 
-Invariant: keeping a copy never fails a call; a copy that could not be kept, or is not whole, is said so in its place.
+Invariant: copying never fails a call; a copy that could not be stored, or is not whole, is said so in its place.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from docket.primitives.canonical import Json
 from docket.storage.blobs import Blobs
 
 
-async def keep(blobs: Blobs, data: bytes, size: int) -> Json:
-    """Keep ``data``, the first bytes of a body of ``size`` bytes; what stands for it in the event's private ``body``:
+async def record_body(blobs: Blobs, data: bytes, size: int) -> Json:
+    """Copy ``data``, the first bytes of a body of ``size`` bytes. Return what stands for it in the private ``body``:
 
     ``{"sha256", "bytes"}`` of the copy, ``cut: true`` where it is not the whole body; or ``{"unkept": reason}``.
     """

@@ -17,21 +17,21 @@ from docket.providers.call import Observation, Terminal
 
 Watch = Callable[[int, bytes], Observer | None]
 """Makes the observer of an answer from its status and media type."""
-KEPT_IN_MEMORY = 16 * 1024 * 1024
-"""Most bytes of an answer that are kept for the record, whatever the policy says: they wait in memory for its end."""
+COPIED_IN_MEMORY = 16 * 1024 * 1024
+"""Most bytes of an answer that are copied for the record, whatever the policy says: they wait in memory for its end."""
 
 
 class Tee:
     """Watches one answer. ``saw_end`` once its terminal event, on which SDKs act, has been seen."""
 
-    def __init__(self, watch: Watch | None, *, keep: int = 0) -> None:
-        """``watch`` None looks at size and digest alone; ``keep`` is how many bytes to keep for the record."""
+    def __init__(self, watch: Watch | None, *, record: int = 0) -> None:
+        """``watch`` None looks at size and digest alone; ``record`` is how many bytes to copy for the record."""
         self._watch = watch
         self._observer: Observer | None = None
         self._decoder: Decoder | None = None
         self._digest = hashlib.sha256()
-        self._keep = min(keep, KEPT_IN_MEMORY)
-        self._kept = bytearray()
+        self._wanted = min(record, COPIED_IN_MEMORY)
+        self._copy = bytearray()
         self.unread: str | None = None
         self.saw_end = False
         self.size = 0
@@ -54,8 +54,8 @@ class Tee:
         """Take the next bytes of the answer; never raises."""
         self._digest.update(data)
         self.size += len(data)
-        if self._keep > len(self._kept):
-            self._kept += data[: self._keep - len(self._kept)]
+        if self._wanted > len(self._copy):
+            self._copy += data[: self._wanted - len(self._copy)]
         observer = self._observer
         if observer is None or self.unread is not None:
             return
@@ -90,9 +90,9 @@ class Tee:
         return self._digest.hexdigest()
 
     @property
-    def kept(self) -> bytes:
-        """The bytes kept for the record, from the first on."""
-        return bytes(self._kept)
+    def recorded(self) -> bytes:
+        """The bytes copied for the record, from the first on."""
+        return bytes(self._copy)
 
 
 def _ended(clean: bool) -> Terminal:

@@ -1,4 +1,4 @@
-"""What becomes of a request by the class of its endpoint: a model call, a passage, or a refusal.
+"""What becomes of a request by the class of its endpoint: a model call, a passthrough, or a refusal.
 
 The classes are the providers' own knowledge (`providers.registry`); this module owns what follows from them. Invariant:
 nothing that may be billed passes uncounted, and under a USD cap nothing that the cap cannot see passes at all.
@@ -19,7 +19,7 @@ class Treatment(StrEnum):
     """A model call whose answer is observed."""
     COUNT = "count"
     """A model call with usage ``none``: it may cost something that docket cannot read."""
-    PASS = "pass"
+    PASS_THROUGH = "pass-through"
     """No model call; recorded as ``x-docket.forwarded``."""
 
 
@@ -36,7 +36,7 @@ def treat(
     Only a POST is billed: on every endpoint here GET, HEAD, DELETE and OPTIONS read, list or remove.
     """
     if kind is EndpointClass.FREE or method != b"POST":
-        return Treatment.PASS
+        return Treatment.PASS_THROUGH
     if kind is EndpointClass.METERED:
         return Treatment.METER
     if usd_cap and not forward_unmetered and (kind is EndpointClass.UNMETERED or names_model):

@@ -1,8 +1,8 @@
 """The Responses API over a WebSocket: messages are relayed unchanged, and each ``response.create`` is a call.
 
-Invariants as for any call: nothing goes upstream before its ``model.request`` event is durable; the message that ends a
-response is passed on only after its end event is; every admitted call gets exactly one end event. One response is under
-way at a time, as the protocol has it; a further ``response.create`` waits for it.
+Invariants as for any call (``open_call``): nothing goes upstream before its request is durable; the message that ends a
+response is passed on only after its end event is. One response is under way at a time, as the protocol has it; a
+further ``response.create`` waits for it.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import orjson
 
-from docket.boundary.answers.denials import Denials
-from docket.boundary.answers.refusals import Answer
-from docket.boundary.call.call_events import Measured, ending, reason_of, requested
+from docket.boundary.answers.refusals import RUN_ENDED, Answer
 from docket.boundary.call.credentials import fingerprint
-from docket.boundary.call.ports import Admission, Recorder
+from docket.boundary.call.desk import Desk
+from docket.boundary.call.open_call import Arrived, OpenCall, reason_of
 from docket.boundary.call.redact import target as recordable
 from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.body import PassingBody
@@ -28,18 +26,15 @@ from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.upstream_connection import Link
 from docket.boundary.http1.wire import RequestHead, ResponseHead, encode_response
 from docket.boundary.routes import Route
-from docket.clock import Clock
 from docket.control.breaker import Ended
-from docket.control.decision import Admitted, Refused
+from docket.control.decision import Refused
 from docket.errors import ClientGoneError, FormatError, LedgerError, UpstreamError
-from docket.ledger.events import CapExceeded, Forwarded, ModelRequest
+from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
 from docket.primitives.frames import CONTROL, TEXT, Message, MessageReader, encode_message
 from docket.providers import registry
-from docket.providers.base import Observer
 from docket.providers.call import Call, Endpoint, Sent
 from docket.providers.json_fields import text
-from docket.storage.guard import EventLostError
 
 EXTENSIONS = b"sec-websocket-extensions"
 """Not offered upstream: what is compressed cannot be read, and what is not agreed on is not used."""
@@ -58,69 +53,68 @@ def without_extensions(head: RequestHead) -> RequestHead:
     return RequestHead(head.method, head.target, head.minor, kept)
 
 
-@dataclass(slots=True)
-class _Open:
-    """The response under way."""
+class StreamedResponse:
+    """The answer to one ``response.create``; the WebSocket carrier of an open call."""
 
-    admitted: Admitted
-    call: Call
-    observer: Observer | None
-    since: int
-    first_byte_us: int | None = None
-    size: int = 0
+    def __init__(self, desk: Desk, call: Call) -> None:
+        self._desk = desk
+        self._observer = registry.observer_of(call, status=200, media_type=EVENT_STREAM)
+        self._digest = hashlib.sha256()
+        self._size = 0
+        self._first_byte_at: int | None = None
+        self.reason: str | None = "client-gone"
+        """Why the answer is not whole; None once it is."""
+
+    def feed(self, payload: bytes) -> bool:
+        """Take the next message. Return whether it ends the answer."""
+        if self._first_byte_at is None:
+            self._first_byte_at = self._desk.clock.monotonic_us()
+        self._size += len(payload)
+        self._digest.update(payload)
+        if self._observer is None:
+            return False
+        self._observer.feed(b"data: " + payload.replace(b"\n", b" ") + b"\n\n")
+        if self._observer.saw_end:
+            self.reason = None
+        return self._observer.saw_end
+
+    def arrived(self) -> Arrived:
+        """Return what arrived so far. Does not yield."""
+        seen = self._observer.finish(clean=self.reason is None) if self._observer is not None else None
+        ended = Ended(self.reason or reason_of(seen), error_type=seen.error_type if seen is not None else None)
+        private: dict[str, Json] = {"response_sha256": self._digest.hexdigest()} if self._size else {}
+        return Arrived(ended, seen, self._size, self._first_byte_at, private)
 
 
 class Relay:
     """Carries one WebSocket between the agent and a provider, both handshakes done."""
 
     def __init__(
-        self,
-        *,
-        route: Route,
-        endpoint: Endpoint,
-        head: RequestHead,
-        target: bytes,
-        connection: Connection,
-        link: Link,
-        silence: float,
-        admission: Admission,
-        recorder: Recorder,
-        denials: Denials,
-        clock: Clock,
-        docket: str,
-        key: bytes,
-        on_breach: Callable[[CapExceeded], None],
-        ended: Callable[[], Refused | None],
+        self, desk: Desk, sockets: WebSockets, route: Route, endpoint: Endpoint, head: RequestHead, target: bytes
     ) -> None:
-        """``key`` makes fingerprints of credentials; ``silence`` is the longest of an upstream inside a response;
-        ``ended`` refuses what comes after the end of the run.
-        """
+        """``head`` and ``target`` are the upgrade request's."""
+        self._desk = desk
+        self._sockets = sockets
         self._route = route
         self._endpoint = endpoint
-        self._credential = fingerprint(head, key)
+        self._credential = fingerprint(head, sockets.key)
         self._target = target
-        self._agent = connection
-        self._provider = link
-        self._silence = silence
-        self._admission = admission
-        self._recorder = recorder
-        self._denials = denials
-        self._clock = clock
-        self._docket = docket
-        self._on_breach = on_breach
-        self._ended = ended
-        self._open: _Open | None = None
+        self._response: StreamedResponse | None = None
+        """The response that was asked for and has not ended ..."""
+        self._open: OpenCall | None = None
+        """... and its call, once that is open."""
         self._idle = asyncio.Event()
         self._idle.set()
-        self._digest = hashlib.sha256()
 
-    async def run(self, accepted: ResponseHead) -> None:
+    async def run(self, accepted: ResponseHead, agent: Connection, provider: Link) -> None:
         """Pass the upgrade on and relay until one side ends. Raises LedgerError; both ends are closed then."""
+        self._agent, self._provider = agent, provider
+        self._desk.under_way.add(self)
         reason = "client-gone"
         try:
             lines = [line for _, line in accepted.lines]
-            await self._agent.write(encode_response(accepted.status, accepted.reason, lines))
-            await self._recorder.submit(
+            await agent.write(encode_response(accepted.status, accepted.reason, lines))
+            await self._desk.record(
                 Forwarded(
                     upstream=self._route.name,
                     method="GET",
@@ -136,70 +130,76 @@ class Relay:
         except UpstreamError as error:
             reason = error.reason
         finally:
-            breaches, _ = self._end(reason)
-            self._provider.close()
-            self._agent.close()
-            for breach in breaches:
-                self._on_breach(breach)
+            self._desk.under_way.discard(self)
+            provider.close()
+            agent.close()
+            self._give_up(reason)
+            if self._open is not None:
+                self._open.close()
 
     def cut(self, why: str) -> None:
-        """End a response under way for a reason of docket's own; a socket without one goes on."""
-        if self._open is not None:
+        """End a response under way for a reason of docket's own; a socket without one goes on. Does not yield."""
+        if self._response is not None:
             self._provider.fail(UpstreamError(why, reason="truncated"))
 
+    def _give_up(self, reason: str) -> None:
+        """Say why the response under way, if there is one, is not whole. Does not yield."""
+        if self._response is not None:
+            self._response.reason = reason
+
     async def _both_ways(self) -> str:
-        """Relay until one side ends; the reason for which a response under way would then be cut."""
+        """Relay until one side ends. Return the reason for which a response under way is then cut off."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 up = tasks.create_task(self._from_agent())
                 down = tasks.create_task(self._from_provider())
                 await asyncio.wait((up, down), return_when=asyncio.FIRST_COMPLETED)
                 first = up if up.done() else down
+                if not first.cancelled() and first.exception() is None:
+                    self._give_up(first.result())
                 for task in (up, down):
                     task.cancel()
         except* LedgerError as group:
             raise group.exceptions[0] from None
         return first.result() if not first.cancelled() else "client-gone"
 
+    # ── from the agent ──
+
     async def _from_agent(self) -> str:
         reader = MessageReader(MAX_MESSAGE)
         try:
             while True:
                 for message in reader.feed(self._agent.take(PIECE)):
-                    await self._asked(message)
+                    if message.opcode == TEXT and _is_create(message.payload):
+                        await self._create(message)
+                    else:
+                        await self._provider.write(message.raw)
                 await self._agent.more()
         except (ClientGoneError, FormatError):
             return "client-gone"
         except UpstreamError as error:
             return error.reason
 
-    async def _asked(self, message: Message) -> None:
-        if message.opcode != TEXT or not _is_create(message.payload):
-            await self._provider.write(message.raw)
-            return
+    async def _create(self, message: Message) -> None:
+        """Open the call that ``message`` asks for and send it on, or answer its refusal."""
         await self._idle.wait()
         call = self._call(message.payload)
-        decision = self._ended() or self._recorder.refusal() or await self._admission.admit(call)
-        if isinstance(decision, Refused):
-            await self._refuse(call, decision)
+        response = self._response = StreamedResponse(self._desk, call)
+        private: dict[str, Json] = {
+            "target": recordable(self._target),
+            "request_sha256": hashlib.sha256(message.payload).hexdigest(),
+        }
+        if call.private_model is not None:
+            private["model"] = call.private_model
+        opened = OpenCall(self._desk, call, private, response, self._agent)
+        begun = self._sockets.refusal or await opened.begin()
+        if isinstance(begun, Refused):
+            self._response = None
+            client = _ErrorEvent(self._agent)
+            await self._desk.denials.deny(begun, client, self._endpoint.family, call.upstream, call.model)
             return
-        since = self._clock.monotonic_us()
-        observer = registry.observer_of(call, status=200, media_type=EVENT_STREAM)
-        self._open = _Open(decision, call, observer, since)
+        self._open = begun
         self._idle.clear()
-        self._digest = hashlib.sha256()
-        recorded = [
-            self._recorder.submit(event) for event in (*decision.events, self._requested(call, decision, message))
-        ]
-        try:
-            for durable in recorded:
-                await durable
-        except EventLostError as error:
-            self._open = None
-            self._idle.set()
-            self._admission.release(decision)
-            await self._refuse(call, error.refused)
-            return
         await self._provider.write(message.raw)
 
     def _call(self, payload: bytes) -> Call:
@@ -215,10 +215,7 @@ class Relay:
         )
         return replace(registry.call_of(sent), stream=True)
 
-    async def _refuse(self, call: Call, refused: Refused) -> None:
-        await self._denials.deny(
-            refused, _ErrorEvent(self._agent), family=self._endpoint.family, upstream=call.upstream, model=call.model
-        )
+    # ── from the provider ──
 
     async def _from_provider(self) -> str:
         reader = MessageReader(MAX_MESSAGE)
@@ -226,102 +223,54 @@ class Relay:
             while True:
                 for message in reader.feed(self._provider.take(PIECE)):
                     await self._answered(message)
-                if not await self._provider.more(self._silence if self._open is not None else IDLE_SECONDS):
-                    return self._provider_ended()
+                if not await self._provider.more(self._silence):
+                    error = self._provider.error
+                    return error.reason if isinstance(error, UpstreamError) else "truncated"
         except FormatError:
             return "truncated"
         except ClientGoneError:
             return "client-gone"
 
-    def _provider_ended(self) -> str:
-        error = self._provider.error
-        return error.reason if isinstance(error, UpstreamError) else "truncated"
+    @property
+    def _silence(self) -> float:
+        """Longest silence of the provider in seconds."""
+        return self._sockets.silence if self._response is not None else IDLE_SECONDS
 
     async def _answered(self, message: Message) -> None:
-        under_way = self._open
-        if message.opcode >= CONTROL or under_way is None:
+        call, response = self._open, self._response
+        if message.opcode >= CONTROL or call is None or response is None or not response.feed(message.payload):
             await self._agent.write(message.raw)
             return
-        if under_way.first_byte_us is None:
-            under_way.first_byte_us = self._clock.monotonic_us() - under_way.since
-        under_way.size += len(message.payload)
-        self._digest.update(message.payload)
-        if under_way.observer is not None:
-            under_way.observer.feed(b"data: " + message.payload.replace(b"\n", b" ") + b"\n\n")
-        if under_way.observer is None or not under_way.observer.saw_end:
-            await self._agent.write(message.raw)
-            return
-        breaches, durable = self._end(None)
+        self._open = self._response = None
+        self._idle.set()
         try:
-            for recorded in durable:
-                await recorded
+            await call.end()
             await self._agent.write(message.raw)
         finally:
-            for breach in breaches:
-                self._on_breach(breach)
-
-    def _end(self, reason: str | None) -> tuple[tuple[CapExceeded, ...], list[asyncio.Future[object]]]:
-        """Book the response under way, if any, and submit its end event, in one step; ``reason`` None is whole."""
-        under_way, self._open = self._open, None
-        self._idle.set()
-        if under_way is None:
-            return (), []
-        call = under_way.call
-        seen = under_way.observer.finish(clean=reason is None) if under_way.observer is not None else None
-        if reason is None:
-            reason = reason_of(seen)
-        ended = Ended(reason=reason, error_type=seen.error_type if seen is not None else None)
-        settlement = self._admission.settle(under_way.admitted, call, ended, seen)
-        took_us = self._clock.monotonic_us() - under_way.since
-        measured = Measured(under_way.size, under_way.first_byte_us, took_us)
-        private: dict[str, Json] = {"response_sha256": self._digest.hexdigest()} if under_way.size else {}
-        event = ending(call, under_way.admitted, ended, settlement, seen, measured, private=private)
-        events = (event, *settlement.warnings, *settlement.breaches, *settlement.events)
-        return settlement.breaches, [self._recorder.submit(each) for each in events]
-
-    def _requested(self, call: Call, admitted: Admitted, message: Message) -> ModelRequest:
-        private: dict[str, Json] = {
-            "target": recordable(self._target),
-            "request_sha256": hashlib.sha256(message.payload).hexdigest(),
-        }
-        if call.private_model is not None:
-            private["model"] = call.private_model
-        return requested(call, admitted, size=len(message.payload), private=private)
+            call.close()
 
 
 class WebSockets:
-    """The WebSockets of one run. ``ended`` refuses whatever comes."""
+    """The WebSockets of one run. ``key`` makes fingerprints of credentials; ``refusal`` is of every further call."""
 
-    def __init__(
-        self,
-        *,
-        upstreams: Upstreams,
-        silence: float,
-        admission: Admission,
-        recorder: Recorder,
-        denials: Denials,
-        clock: Clock,
-        docket: str,
-        on_breach: Callable[[CapExceeded], None],
-    ) -> None:
+    def __init__(self, desk: Desk, upstreams: Upstreams, silence: float) -> None:
+        """``silence`` is the longest of an upstream inside a response, in seconds."""
+        self._desk = desk
         self._upstreams = upstreams
-        self._silence = silence
-        self._admission = admission
-        self._recorder = recorder
-        self._denials = denials
-        self._clock = clock
-        self._docket = docket
-        self._on_breach = on_breach
-        self._key = secrets.token_bytes(32)
-        self._relays: set[Relay] = set()
-        self.ended: Refused | None = None
+        self.silence = silence
+        self.key = secrets.token_bytes(32)
+        self.refusal: Refused | None = None
+
+    def end_run(self) -> None:
+        """Refuse every further call, also on the sockets that are open."""
+        self.refusal = RUN_ENDED
 
     async def carry(
         self, route: Route, head: RequestHead, target: bytes, body: RequestBody, connection: Connection
     ) -> bool:
         """Carry one upgrade to its end; False where it cannot be, and nothing was answered. Raises LedgerError."""
         endpoint = registry.recognise(route.family, "POST", target.partition(b"?")[0].decode("latin-1"))
-        if endpoint.protocol != "openai-responses" or self.ended is not None or head.method != b"GET":
+        if endpoint.protocol != "openai-responses" or head.method != b"GET":
             return False
         outgoing = Outgoing(origin=route.origin, head=without_extensions(head), target=target, body=PassingBody(body))
         try:
@@ -331,34 +280,8 @@ class WebSockets:
         if accepted.status != 101:
             link.close()
             return False
-        relay = Relay(
-            route=route,
-            endpoint=endpoint,
-            head=head,
-            target=target,
-            connection=connection,
-            link=link,
-            silence=self._silence,
-            admission=self._admission,
-            recorder=self._recorder,
-            denials=self._denials,
-            clock=self._clock,
-            docket=self._docket,
-            key=self._key,
-            on_breach=self._on_breach,
-            ended=lambda: self.ended,
-        )
-        self._relays.add(relay)
-        try:
-            await relay.run(accepted)
-        finally:
-            self._relays.discard(relay)
+        await Relay(self._desk, self, route, endpoint, head, target).run(accepted, connection, link)
         return True
-
-    def cut(self, why: str) -> None:
-        """Cut every response under way: each is recorded as truncated for this reason."""
-        for relay in tuple(self._relays):
-            relay.cut(why)
 
 
 class _ErrorEvent:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from docket.boundary.agent_events import parse_event
+from docket.boundary.agent_api import parse_event
 from docket.errors import UsageError
 from docket.ledger.chain import Chain
 from docket.ledger.codec import draft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docket.boundary.call.call_events import Measured, ending, requested
+from docket.boundary.call.open_call import Arrived, end_event, request_event
 from docket.control.breaker import Ended
 from docket.control.decision import Admitted, Settlement
 from docket.ledger.codec import to_data
@@ -20,6 +20,7 @@ CALL = Call(
     model="asked",
     stream=True,
     max_output=1,
+    body_bytes=8,
     retry_count=2,
 )
 ADMITTED = Admitted(call=CallNumber(3), hold=Hold(tokens=4, usd=Usd(5)), waited_us=6)
@@ -27,7 +28,7 @@ COUNTS = Counts(source="reported", items=(("input", 7),))
 
 
 def test_the_first_event_says_what_the_call_asks() -> None:
-    event = requested(CALL, ADMITTED, size=8, private={"target": "/t"}, amended=True)
+    event = request_event(CALL, ADMITTED, {"target": "/t"}, amended=True)
     assert (event.by, event.private) == ("boundary", {"target": "/t"})
     assert to_data(event) == {
         "call": 3,
@@ -49,15 +50,16 @@ def test_the_first_event_says_what_the_call_asks() -> None:
 @pytest.mark.parametrize(("reason", "kind"), [("complete", "model.response"), ("timeout", "model.error")])
 def test_the_last_event_says_what_became_of_it(reason: str, kind: str) -> None:
     usage = Usage(source="reported", items=(Item("input", 7, Usd(10**12), 1),), cost_usd=Usd(7 * 10**12))
-    event = ending(
-        CALL,
-        ADMITTED,
-        Ended(reason=reason, status=201),
-        Settlement(usage=usage, model="served", tier="a-tier"),
-        Observation(terminal="complete", counts=COUNTS, finish="stop"),
-        Measured(bytes=9, first_byte_us=10, duration_us=11),
+    arrived = Arrived(
+        ended=Ended(reason=reason, status=201),
+        seen=Observation(terminal="complete", counts=COUNTS, finish="stop"),
+        size=9,
+        first_byte_at=110,
         private={"detail": "d"},
-        provider_request_id="req",
+        request_id="req",
+    )
+    event = end_event(
+        CALL, ADMITTED, arrived, Settlement(usage=usage, model="served", tier="a-tier"), since=100, now=111
     )
     assert (event.type, event.by, event.private) == (kind, "boundary", {"detail": "d"})
     assert to_data(event) == {
