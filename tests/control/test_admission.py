@@ -59,7 +59,7 @@ def test_dearest_prices_an_unknown_model_for_the_cap_and_leaves_the_bill_without
     settled = g.settle(admitted, call(model="acme-unknown-9"), COMPLETE, answer(1000, 100, model="acme-unknown-9"), NOW)
     assert settled.usage is not None
     assert settled.usage.cost_usd is None
-    assert [breach.observed for breach in settled.breaches] == ["0.003"]
+    assert [breach.observed for breach in settled.breaches] == ["0.006"]
 
 
 def test_the_cap_is_reached_once_and_then_everything_is_refused() -> None:

@@ -415,7 +415,7 @@ def test_what_a_chat_request_asks_for(body: Any, model: str, stream: bool, limit
         ("openai", "POST", "/v1/chat/completions?x=1", "/v1/chat/completions", "metered"),
         ("openai", "POST", "/openai/deployments/gpt/chat/completions", "/v1/chat/completions", "metered"),
         ("openai", "POST", "//v1/./chat//completions", "/v1/chat/completions", "metered"),
-        ("openai", "POST", "/v1/chat%2Fcompletions", "other", "unknown"),
+        ("openai", "POST", "/v1/chat%2Fcompletions", "/v1/chat/completions", "metered"),
         ("openai", "POST", "/v1/messages", "/v1/messages", "metered"),
         ("openai", "POST", "/v1/threads/t/messages", "other", "unknown"),
         ("openai", "POST", "/v1/images/generations", "/v1/images/generations", "unmetered"),

@@ -28,7 +28,8 @@ from docket.primitives.canonical import JsonObject
 from docket.primitives.frozen import value
 from docket.primitives.instant import Duration, Instant, whole_seconds
 from docket.primitives.money import Usd
-from docket.providers.call import Call, EndpointClass, Observation
+from docket.providers.call import UNKNOWN_MODEL, Call, EndpointClass, Observation
+from docket.providers.request import public_name
 
 MAX_RETRY_AFTER = 120
 """Seconds: above it one real SDK does not come back at all."""
@@ -59,6 +60,7 @@ class Gate:
         caps = policy.caps
         quota = policy.budget.mode == "quota"
         self._models = policy.models
+        self._usd_cap = caps.max_usd is not None and not quota
         self.budget = budget or Budget(
             max_usd=None if quota else caps.max_usd,
             max_tokens=caps.max_tokens,
@@ -115,12 +117,12 @@ class Gate:
 
     def ask(self, call: Call, now: Instant) -> Proposal | Refused | Wait:
         """What would become of ``call`` now; changes nothing."""
-        held = self._holds.of(call)
-        if isinstance(held, Refused):  # what cannot be held is refused for the first reason all the same
-            return allowed(call, self._models) or held
+        barred = self._barred(call)
+        held = self._holds.of(call) if barred is None else barred
+        if isinstance(held, Refused):
+            return held
         answer = (
-            allowed(call, self._models)
-            or self._breakers.ask(call.upstream, call.credential, now)
+            self._breakers.ask(call.upstream, call.credential, now)
             or self._limiter.ask(now)
             or self.budget.ask(held.amounts)
         )
@@ -130,7 +132,22 @@ class Gate:
 
     def barred(self, call: Call) -> Refused | None:
         """Why even a call that costs nothing is refused: its model, or a cap that was reached."""
-        return allowed(call, self._models) or self.budget.reached()
+        return self._barred(call) or self.budget.reached()
+
+    def _barred(self, call: Call) -> Refused | None:
+        """Why the policy does not let ``call`` through, whatever else is the case: what cannot be read is not free."""
+        if call.ambiguous is not None:
+            return Refused(
+                code="ambiguous_request",
+                message=f"the request says {public_name(call.ambiguous)} in a way that two servers could read"
+                " differently (given twice, in other letters, or no count); send it once, as the provider spells it",
+            )
+        if call.unread is not None and self._usd_cap and call.endpoint.kind is EndpointClass.METERED:
+            return Refused(
+                code="unreadable_request",
+                message=f"the request cannot be read, so the cap max_usd cannot hold it: {call.unread}",
+            )
+        return allowed(call, self._models)
 
     def number(self) -> CallNumber:
         """The next call number; the event that introduces it is submitted in the same step."""
@@ -207,13 +224,36 @@ def _patient(refused: Refused) -> Refused:
 
 
 def allowed(call: Call, models: Models) -> Refused | None:
-    """The refusal of a model that ``[models]`` does not let through; patterns match without regard to case."""
-    if call.endpoint.kind is not EndpointClass.METERED or not (models.allow or models.deny):
+    """The refusal of a model that ``[models]`` does not let through; patterns match without regard to case.
+
+    Every model that the call may use is judged. A pattern that denies matches a name also without what stands before
+    its last ``/`` and after its ``@``. A model call that names none is refused where patterns deny any.
+    """
+    if not (models.allow or models.deny):
         return None
-    name = call.model.lower()
-    if any(fnmatchcase(name, pattern.lower()) for pattern in models.deny):
-        return Refused(code="model_denied", message=f"model {call.model} is denied by the policy")
+    metered = call.endpoint.kind is EndpointClass.METERED
+    for model in call.models:
+        if model == UNKNOWN_MODEL and call.private_model is None:
+            if metered and models.deny:
+                reason = call.unread or "it names none"
+                return Refused(
+                    code="model_denied", message=f"the policy denies models, and the request's is unknown: {reason}"
+                )
+            if not metered:
+                continue
+        refused = _judged(model, models)
+        if refused is not None:
+            return refused
+    return None
+
+
+def _judged(model: str, models: Models) -> Refused | None:
+    name, public = model.lower(), public_name(model)
+    short = name.rpartition("/")[2]
+    spellings = {name, short, short.partition("@")[0], name.rpartition(":")[2].rpartition("/")[2]}
+    if any(fnmatchcase(spelt, pattern.lower()) for pattern in models.deny for spelt in spellings):
+        return Refused(code="model_denied", message=f"model {public} is denied by the policy")
     if models.allow and not any(fnmatchcase(name, pattern.lower()) for pattern in models.allow):
         listed = ", ".join(models.allow[:8])
-        return Refused(code="model_denied", message=f"model {call.model} is not among those allowed: {listed}")
+        return Refused(code="model_denied", message=f"model {public} is not among those allowed: {listed}")
     return None

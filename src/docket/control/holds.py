@@ -25,6 +25,7 @@ from docket.pricing.estimate import (
 from docket.pricing.table import STANDARD, PriceTable
 from docket.primitives.frozen import value
 from docket.providers.call import Call, EndpointClass
+from docket.providers.request import public_name
 
 MAX_TIERS = 16
 """Tiers of a provider that are remembered: an answer may name anything."""
@@ -93,16 +94,17 @@ class Holds:
         if call.endpoint.kind is not EndpointClass.METERED:
             return Held(Amounts(calls=1), priced=False)
         tariffs = () if self._quota else self._tariffs(call)
-        if self._usd_cap and not tariffs and self._unpriced != "count-only":
+        if self._usd_cap and self._unpriced != "count-only" and (missing := self._without_price(call)) is not None:
             return Refused(
                 code="unpriced",
-                message=f"model {call.model} of {call.provider} has no known price, so the cap max_usd cannot hold it;"
+                message=f"model {missing} of {call.provider} has no known price, so the cap max_usd cannot hold it;"
                 " give one with --prices, or set [budget] unpriced",
             )
         worst = self._bounds(call)
         if self._worst and (self._usd_cap or self._token_cap):
             bounds = worst or Bounds(0, 0)
-            held = Held(Amounts(_most(bounds, tariffs), bounds.tokens, 1), bool(tariffs))
+            tokens = bounds.tokens * len(call.models)
+            held = Held(Amounts(self._most(call, bounds, tariffs), tokens, 1), bool(tariffs))
             return self._unbounded(call, worst) or held
         return self._expected(call, worst, tariffs)
 
@@ -112,15 +114,30 @@ class Holds:
         if not known:
             output = PRIOR_OUTPUT if worst is None else min(PRIOR_OUTPUT, worst.output)
             prior = Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call), output)
-            usd = max(usd, tariffs[0].expected(prior) if tariffs else 0)
+            usd = max(usd, self._dearest(call, prior))
             tokens = max(tokens, prior.tokens)
         if worst is not None and self._is_bounded(call):
-            usd, tokens = min(usd, _most(worst, tariffs)), min(tokens, worst.tokens)
+            usd = min(usd, self._most(call, worst, tariffs))
+            tokens = min(tokens, worst.tokens * len(call.models))
         return Held(Amounts(usd if tariffs else 0, tokens, 1), bool(tariffs))
 
-    def _tariffs(self, call: Call) -> tuple[Tariff, ...]:
-        """Those at which the call may be served, the standard one first; empty without a price."""
-        key = (call.provider, call.model)
+    def _without_price(self, call: Call) -> str | None:
+        """The first model that the call may use and that has no price."""
+        for model in call.models:
+            if not self._tariffs(call, model):
+                return public_name(model)
+        return None
+
+    def _most(self, call: Call, bounds: Bounds, tariffs: tuple[Tariff, ...]) -> int:
+        """The most that ``bounds`` can cost, in picodollars: every model that may serve may bill its attempt."""
+        most = _most(bounds, tariffs)
+        for other in call.others:
+            most += _most(bounds, self._tariffs(call, other))
+        return most
+
+    def _tariffs(self, call: Call, model: str | None = None) -> tuple[Tariff, ...]:
+        """Those at which the call may be served by ``model``, the standard one first; empty without a price."""
+        key = (call.provider, model or call.model)
         offered = self._offered.get(key)
         if offered is None:
             if len(self._offered) >= MAX_REMEMBERED:
@@ -146,12 +163,20 @@ class Holds:
         rates = self._table.dearest(provider) if self._unpriced == "dearest" else {}
         return (Tariff.of(STANDARD, rates),) if rates else ()
 
+    def _dearest(self, call: Call, bounds: Bounds) -> int:
+        """What ``bounds`` cost in picodollars at the standard tariff of the dearest model that the call may use."""
+        if self._quota:
+            return 0
+        standard = [self._tariffs(call, model)[:1] for model in call.models]
+        return max((tariff.expected(bounds) for each in standard for tariff in each), default=0)
+
     def _bounds(self, call: Call) -> Bounds | None:
-        """At most so many tokens by the call's own limits or its model's; None where nothing bounds the output."""
+        """At most so many tokens by the call's own limits or its models'; None where nothing bounds the output."""
         limit = call.max_output
         if limit is None:
-            found = self._table.resolve(call.provider, call.model)
-            limit = found.prices.max_output if found else None
+            found = [self._table.resolve(call.provider, model) for model in call.models]
+            limits = [each.prices.max_output for each in found if each is not None and each.prices.max_output]
+            limit = max(limits) if len(limits) == len(found) else None
         return None if limit is None else Bounds(call.body_bytes + self._before(call), limit * call.choices)
 
     def _before(self, call: Call) -> int:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 
 from docket.providers.call import Call, Endpoint
-from docket.providers.endpoints import OTHER, path_segments
+from docket.providers.endpoints import OTHER
+from docket.providers.targets import readings
 
 VERSIONS = {"anthropic": b"/v1", "gemini": b"/v1beta"}
 """The version segment that an upstream of each family needs, where a client may leave it out."""
@@ -34,7 +35,8 @@ def versioned(endpoint: Endpoint, target: bytes, base_path: bytes) -> bytes | No
     if version is None or endpoint.name == OTHER:
         return None
     path = target.partition(b"?")[0]
-    if any(_VERSION.fullmatch(segment) for segment in path_segments(path.decode("latin-1"))):
+    spelt = readings(path.decode("latin-1"))
+    if len(spelt) > 1 or any(_VERSION.fullmatch(segment) for segment in spelt[0]):
         return None
     prefix = base_path.rstrip(b"/")
     if not target.startswith(prefix + b"/"):

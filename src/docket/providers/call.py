@@ -53,6 +53,8 @@ class Sent:
     retry_count: int | None = None
     credential: str | None = None
     """As in ``Call``."""
+    unread: str | None = None
+    """Why ``body`` could not be had without its content coding, as a phrase for people; then it is empty."""
 
 
 @value
@@ -72,7 +74,7 @@ class Call:
     """The tier that the request names; only the answer says which one served it."""
     body_bytes: int = 0
     parsed: bool = False
-    """Whether the body could be read; where not, the model is unknown."""
+    """Whether the body could be read; where not, only the path may name a model."""
     stateful: bool = False
     """Whether the request builds on state that the provider keeps (``previous_response_id`` and the like)."""
     open_input: bool = False
@@ -87,6 +89,19 @@ class Call:
     retry_count: int | None = None
     credential: str | None = None
     """Fingerprint of the credential under a key of the run: in memory only, never written, never a label."""
+    others: tuple[str, ...] = ()
+    """Further models that the call may use: fallbacks, advisors, models of tools, the deployment in the path."""
+    unread: str | None = None
+    """Why the body could not be read, as a phrase for people; None where it could."""
+    ambiguous: str | None = None
+    """A deciding member that two servers could read differently: given twice, or in other letters."""
+    background: bool = False
+    """Whether the answer may come later, on another request (``background: true``)."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model that the call may use, the one it asks for first."""
+        return (self.private_model or self.model, *self.others)
 
 
 Terminal = Literal["complete", "incomplete", "error", "truncated", "unterminated"]

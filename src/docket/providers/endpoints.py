@@ -2,14 +2,16 @@
 
 A request is matched by its method and the *tail* of its path, so that prefixes of gateways and missing version
 segments do not matter, and never by its query. What the table does not know is free if it only reads, else unknown.
+Invariant: what may be billed by any reading of the path, in any case, counts as billed; what is free is so only in its
+one plain spelling.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import unquote
 
 from docket.providers.call import Endpoint, EndpointClass
+from docket.providers.targets import readings
 
 METERED, FREE, UNMETERED = EndpointClass.METERED, EndpointClass.FREE, EndpointClass.UNMETERED
 OTHER = "other"
@@ -18,11 +20,18 @@ FAMILIES = ("openai", "anthropic", "gemini", "ollama")
 """What ``[upstreams.NAME] protocol`` may name."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 """Methods that start no generation (except the table's own rows)."""
+_UNVERSIONED = frozenset({"api", "model", "anthropic", "publishers"})
+"""First segments of tails before which no version stands."""
+_COMPATIBLE = frozenset({"openai", "openapi"})
+"""Segments before OpenAI's paths at Google AI and Vertex AI."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """``tail`` is the last segments of the path; ``*`` is any one segment, ``*:verb`` one that ends in ``:verb``."""
+    """``tail`` is the last segments of the path; ``*`` is any one segment, ``*:verb`` one that ends in ``:verb``.
+
+    Every method that does not only read counts as the POST of a billed row: servers differ in what they let through.
+    """
 
     method: str
     tail: str
@@ -57,10 +66,28 @@ TABLE: tuple[Row, ...] = (
     Row("POST", "messages/count_tokens", "/v1/messages/count_tokens", FREE, "anthropic"),
     Row("POST", "messages/batches/*/cancel", "/v1/messages/batches/*/cancel", FREE, "anthropic"),
     *_rows("anthropic", UNMETERED, "v1", "messages/batches", "complete", "files"),
+    Row("POST", "anthropic/models/count-tokens:rawPredict", "/v1/models/count-tokens:rawPredict", FREE, "anthropic"),
+    *(
+        Row("POST", f"anthropic/models/*:{verb}", f"/v1/models/*:{verb}", METERED, "anthropic", "anthropic")
+        for verb in ("rawPredict", "streamRawPredict")
+    ),
+    *_rows("anthropic", UNMETERED, "v1", "models/*:rawPredict", "models/*:streamRawPredict"),
+    Row("POST", "model/*/invoke", "/model/*/invoke", METERED, "anthropic", "anthropic"),
+    *(
+        Row("POST", f"model/*/{verb}", f"/model/*/{verb}", UNMETERED, "anthropic")
+        for verb in ("invoke-with-response-stream", "converse", "converse-stream")
+    ),
     Row("POST", "models/*:generateContent", "/v1beta/models/*:generateContent", METERED, "gemini", "gemini"),
     Row(
         "POST", "models/*:streamGenerateContent", "/v1beta/models/*:streamGenerateContent", METERED, "gemini", "gemini"
     ),
+    *(
+        Row("POST", f"{kind}/*:{verb}", f"/v1beta/{kind}/*:{verb}", METERED, "gemini", "gemini")
+        for kind in ("endpoints", "tunedModels")
+        for verb in ("generateContent", "streamGenerateContent")
+    ),
+    *_rows("gemini", UNMETERED, "v1beta", "models/*:rawPredict", "models/*:streamRawPredict"),
+    *_rows("gemini", UNMETERED, "v1beta", "endpoints/*:predict", "endpoints/*:rawPredict"),
     Row("POST", "models/*:countTokens", "/v1beta/models/*:countTokens", FREE, "gemini"),
     *_rows("gemini", UNMETERED, "v1beta", "models/*:embedContent", "models/*:batchEmbedContents"),
     *_rows("gemini", UNMETERED, "v1beta", "models/*:batchGenerateContent", "models/*:predict"),
@@ -88,32 +115,61 @@ _CANDIDATES: dict[str, list[tuple[Row, list[str]]]] = {
 }
 
 
-def find(family: str, method: str, path: str) -> Endpoint:
-    """The endpoint that ``method`` and ``path`` (as sent; a query is ignored) name at an upstream of ``family``."""
-    segments = path_segments(path)
+def find(family: str, method: str, path: str, *, body: bool = False) -> Endpoint:
+    """The endpoint that ``method`` and ``path`` (as sent; a query is ignored) name at an upstream of ``family``.
+
+    ``body`` says that the request carries one, which some servers take even with a method that only reads.
+    """
+    method = method.upper()
+    reads = method in _READING
+    spelt = readings(path)
+    found: list[Row] = []
+    for segments in spelt:
+        row = _match(family, segments, "POST") if not reads or body else None
+        if row is None or (reads and row.kind is FREE):
+            row = _match(family, segments, method) if reads else row
+        if row is not None:
+            found.append(row)
+    for kind in (METERED, UNMETERED):
+        for row in found:
+            if row.kind is kind:
+                return row.endpoint()
+    if found and len(spelt) == 1 and _fits_exactly(spelt[0], found[0]):
+        return found[0].endpoint()
+    return Endpoint(name=OTHER, kind=FREE if reads else EndpointClass.UNKNOWN, protocol=family, family=family)
+
+
+def _match(family: str, segments: tuple[str, ...], method: str) -> Row | None:
     for row, tail in _CANDIDATES[family]:
         if row.method == method and _ends_with(segments, tail, own=row.family == family):
-            return row.endpoint()
-    kind = FREE if method in _READING else EndpointClass.UNKNOWN
-    return Endpoint(name=OTHER, kind=kind, protocol=family, family=family)
+            return row
+    return None
 
 
-def path_segments(path: str) -> list[str]:
-    """The segments of ``path``, percent-decoded; empty ones and ``.`` mean nothing, and so does the query."""
-    return [s for s in map(unquote, path.partition("?")[0].split("/")) if s not in ("", ".")]
-
-
-def _ends_with(segments: list[str], tail: list[str], *, own: bool) -> bool:
+def _ends_with(segments: tuple[str, ...], tail: list[str], *, own: bool) -> bool:
     """Whether the path ends so. At another family's upstream a version segment must stand before the tail."""
     if len(segments) < len(tail) or not all(map(_fits, segments[-len(tail) :], tail)):
         return False
     before = segments[: -len(tail)]
-    return own or tail[0] == "api" or (bool(before) and before[-1][:1] == "v" and before[-1][1:2].isdigit())
+    return own or tail[0] in _UNVERSIONED or (bool(before) and _is_version(before[-1].lower()))
+
+
+def _is_version(segment: str) -> bool:
+    return segment in _COMPATIBLE or (segment[:1] == "v" and segment[1:2].isdigit())
 
 
 def _fits(segment: str, pattern: str) -> bool:
+    """Whether a segment is what a row names, in any case of letters."""
     if pattern == "*":
         return True
     if pattern.startswith("*:"):
-        return segment.endswith(pattern[1:]) and len(segment) > len(pattern) - 1
-    return segment == pattern
+        return segment.lower().endswith(pattern[1:].lower()) and len(segment) > len(pattern) - 1
+    return segment.lower() == pattern.lower()
+
+
+def _fits_exactly(segments: tuple[str, ...], row: Row) -> bool:
+    tail = row.tail.split("/")
+    return all(
+        pattern == "*" or segment == pattern or (pattern[:2] == "*:" and segment.endswith(pattern[1:]))
+        for segment, pattern in zip(segments[-len(tail) :], tail, strict=True)
+    )

@@ -14,7 +14,6 @@ from docket.ledger.usage import Counts
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
-from docket.providers.endpoints import path_segments
 from docket.providers.framing import framing_of
 from docket.providers.json_array import Elements
 from docket.providers.json_fields import Document, Malformed, counter, limit, member, members, text
@@ -31,11 +30,12 @@ class Gemini:
 
     def call(self, sent: Sent) -> Call:
         asked = read_request(sent)
-        model, _, verb = path_segments(sent.path)[-1].rpartition(":")
-        config = member(asked.document, "generationConfig") or member(asked.document, "generation_config")
+        config = {
+            **member(asked.document, "generation_config"),
+            **member(asked.document, "generationConfig"),
+        }
         return asked.call(
-            model=model,
-            stream=verb == "streamGenerateContent",
+            stream=sent.endpoint.name.endswith("streamGenerateContent"),
             max_output=limit(config, "maxOutputTokens", "max_output_tokens"),
             choices=limit(config, "candidateCount", "candidate_count") or 1,
             open_input=_is_open(asked.document),

@@ -34,11 +34,19 @@ def counter(document: Document, *names: str) -> int | None:
 
 
 def limit(document: Document, *names: str) -> int | None:
-    """As ``counter``, for a limit that a request sets: one that is no count counts as not given."""
-    try:
-        return counter(document, *names)
-    except Malformed:
-        return None
+    """The largest limit that a request sets under ``names``; one that is no count counts as not given.
+
+    Servers differ in which of several names they read.
+    """
+    found: int | None = None
+    for name in names:
+        try:
+            value = counter(document, name)
+        except Malformed:
+            continue
+        if value is not None and (found is None or value > found):
+            found = value
+    return found
 
 
 def member(document: Document, name: str) -> Document:

@@ -42,6 +42,7 @@ class OpenAIResponses:
             stateful=previous is not None,
             open_input=_is_open(asked.document),
             previous=previous,
+            background=asked.document.get("background") is True,
         )
 
     def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:

@@ -24,15 +24,16 @@ REGISTRY: tuple[Provider, ...] = (
     Ollama(),
 )
 """One provider for each wire protocol that is metered."""
-VENDORS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google", "ollama": "ollama"}
-"""Whose prices an upstream of this family has unless the policy says otherwise."""
 
 _BY_PROTOCOL = {provider.protocol: provider for provider in REGISTRY}
 
 
-def recognise(family: str, method: str, path: str) -> Endpoint:
-    """The endpoint that a request names at an upstream of ``family``; ``path`` as sent, a query is ignored."""
-    return find(family, method, path)
+def recognise(family: str, method: str, path: str, *, body: bool = False) -> Endpoint:
+    """The endpoint that a request names at an upstream of ``family``; ``path`` as sent, a query is ignored.
+
+    ``body`` says whether the request has one.
+    """
+    return find(family, method, path, body=body)
 
 
 def call_of(sent: Sent) -> Call:

@@ -6,11 +6,16 @@ import orjson
 
 from docket.primitives.frozen import value
 from docket.providers.call import UNKNOWN_MODEL, Call, Sent
-from docket.providers.json_fields import Document, text
+from docket.providers.deciding import ambiguity
+from docket.providers.json_fields import Document, members, text
+from docket.providers.targets import models_named
 
 MAX_PUBLIC = 128
 """Longest public string that the agent chooses, in characters (evidence format section 1)."""
 UNFIT = "unfit"
+MAX_MODELS = 64
+"""Models that one request may name; a longer list is refused as ambiguous."""
+NOT_AN_OBJECT = "its body is no JSON object"
 
 
 @value
@@ -20,11 +25,12 @@ class Asked:
     sent: Sent
     parsed: bool
     document: Document
+    ambiguous: str | None = None
+    """As in ``Call``."""
 
     def call(
         self,
         *,
-        model: str | None = None,
         stream: bool | None = None,
         max_output: int | None = None,
         choices: int = 1,
@@ -33,11 +39,19 @@ class Asked:
         open_input: bool = False,
         previous: str | None = None,
         usage_in_stream: bool | None = None,
+        background: bool = False,
     ) -> Call:
-        """The call that this body makes; ``model`` and ``stream`` default to the members of those names."""
-        named = model or text(self.document, "model")
-        public = public_name(named) if named else UNKNOWN_MODEL
+        """The call that this body makes; ``stream`` defaults to the member of that name.
+
+        The model is the one in the path where one stands there, else the member ``model``.
+        """
         sent = self.sent
+        models = models_of(self.document, sent.path)
+        named = models[0] if models else None
+        public = public_name(named) if named else UNKNOWN_MODEL
+        ambiguous = self.ambiguous
+        if len(models) > MAX_MODELS:
+            models, ambiguous = models[:MAX_MODELS], ambiguous or "models"
         return Call(
             sent.upstream,
             sent.provider,
@@ -56,6 +70,10 @@ class Asked:
             usage_in_stream,
             sent.retry_count,
             sent.credential,
+            models[1:],
+            None if self.parsed else sent.unread or NOT_AN_OBJECT,
+            ambiguous,
+            background,
         )
 
 
@@ -64,11 +82,24 @@ def public_name(name: str) -> str:
     return name if len(name) <= MAX_PUBLIC and name.isprintable() else UNFIT
 
 
+def models_of(document: Document, path: str) -> tuple[str, ...]:
+    """Every model that a request may use: those of its path, its own, its fallbacks, those of its tools."""
+    found = [*models_named(path), text(document, "model"), text(document, "fallback_model")]
+    for name in ("models", "fallbacks", "fallback_models"):
+        listed = document.get(name)
+        found += [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+        found.append(text(document, name))
+        found += [text(each, "model") for each in members(document, name)]
+    found += [text(tool, "model") for tool in members(document, "tools")]
+    return tuple(dict.fromkeys(name.removeprefix("models/") for name in found if name))
+
+
 def read_request(sent: Sent) -> Asked:
     """The body of a request as a JSON object; anything else is not parsed."""
     try:
         document = orjson.loads(sent.body)
     except orjson.JSONDecodeError:
         document = None
-    parsed = isinstance(document, dict)
-    return Asked(sent, parsed, document if parsed else {})
+    if not isinstance(document, dict):
+        return Asked(sent, False, {})
+    return Asked(sent, True, document, ambiguity(sent.body, document))

@@ -19,6 +19,9 @@ FINAL = (
     "model_denied",
     "unpriced",
     "unmetered_endpoint",
+    "unknown_endpoint",
+    "ambiguous_request",
+    "unreadable_request",
     "evidence",
     "run_ended",
 )

@@ -34,18 +34,28 @@ from docket.primitives.canonical import Json
 from docket.primitives.frozen import value
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
-from docket.providers.call import UNKNOWN_MODEL, Call, Endpoint, Sent
+from docket.providers.call import Call, Endpoint, Sent
 
 MAX_DECODED = 256 * 1024 * 1024
 """Bytes that a compressed request body may expand to in the copy that is read; beyond it 413."""
+OVERRIDES = (b"x-http-method-override", b"x-http-method", b"x-method-override")
+"""Fields by which a client may ask for another method (Google APIs and several frameworks)."""
 MAX_RETRY_DIGITS = 6
 """Digits of a client's own retry count that are believed."""
 
 
 @lru_cache(maxsize=1024)
-def _recognise(family: str, method: str, path: str) -> Endpoint:
+def _recognise(family: str, method: str, path: str, body: bool) -> Endpoint:
     """As the registry does; an agent uses a handful of paths, and an unusual one costs what it costs."""
-    return registry.recognise(family, method, path)
+    return registry.recognise(family, method, path, body=body)
+
+
+def _method(head: RequestHead) -> str:
+    """The method that a server may act on: some let a field override the one in the request line."""
+    method = head.method.decode("latin-1")
+    if method != "POST" and any(head.first(name) for name in OVERRIDES):
+        return "POST"
+    return method
 
 
 @value
@@ -78,12 +88,18 @@ class Forwarder:
     ) -> Awaitable[None]:
         """Answer one request, once awaited. Raises ClientGoneError, WireError, LedgerError."""
         path = target.partition(b"?")[0].decode("latin-1")
-        endpoint = _recognise(route.family, head.method.decode("latin-1"), path)
+        if b"#" in head.target:
+            message = "the request target holds a fragment (#), which no server is sent (RFC 9112 section 3.2)"
+            return self._desk.denials.turn_away(
+                400, "malformed_target", message, client, family=route.family, upstream=route.name
+            )
+        has_body = body.framing.kind == "chunked" or bool(body.framing.length)
+        endpoint = _recognise(route.family, _method(head), path, has_body)
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
         asked = _Asked(route, endpoint, head, target, sent or target, path, body)
-        if needs_body(endpoint.kind, head.method):
+        if needs_body(endpoint.kind):
             return self._decide(asked, client)
         return self._pass_through(asked, client)
 
@@ -104,8 +120,6 @@ class Forwarder:
                 return
             treatment = treat(
                 asked.endpoint.kind,
-                asked.head.method,
-                names_model=call.model != UNKNOWN_MODEL,
                 usd_cap=settings.usd_cap,
                 forward_unmetered=route.forward_unmetered,
             )
@@ -160,7 +174,7 @@ class Forwarder:
     def _call(self, asked: _Asked, held: HeldBody) -> Call:
         """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
         head, route = asked.head, asked.route
-        content = held.content()
+        content, unread = held.content(), None
         codings = content_codings(head)
         if codings:
             try:
@@ -168,7 +182,7 @@ class Forwarder:
             except CodingError as error:
                 if error.reason == "bomb":
                     raise
-                content = b""
+                content, unread = b"", _undecoded(codings)
         retries = head.first(b"x-stainless-retry-count") or b""
         return registry.call_of(
             Sent(
@@ -180,6 +194,7 @@ class Forwarder:
                 held.size,
                 int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
                 fingerprint(head, self._key),
+                unread,
             )
         )
 
@@ -216,6 +231,10 @@ class Forwarder:
         await self._desk.denials.turn_away(
             status, "body_too_large", message, client, family=route.family, upstream=route.name
         )
+
+
+def _undecoded(codings: list[bytes]) -> str:
+    return f"its Content-Encoding ({b', '.join(codings).decode('latin-1')}) cannot be undone here"
 
 
 def _targets(asked: _Asked) -> dict[str, Json]:

@@ -23,25 +23,27 @@ class Treatment(StrEnum):
     """No model call; recorded as ``x-docket.forwarded``."""
 
 
-def needs_body(kind: EndpointClass, method: bytes) -> bool:
+_WAY_OUT = 'forward such requests, uncounted by the cap, with unmetered = "forward" for this upstream'
+
+
+def needs_body(kind: EndpointClass) -> bool:
     """Whether the body must be read whole before anything is decided."""
-    return method == b"POST" and kind is not EndpointClass.FREE
+    return kind is not EndpointClass.FREE
 
 
-def treat(
-    kind: EndpointClass, method: bytes, *, names_model: bool, usd_cap: bool, forward_unmetered: bool
-) -> Treatment | Refused:
-    """The treatment of a request; ``names_model`` says whether its JSON body has a member ``model``.
-
-    Only a POST is billed: on every endpoint here GET, HEAD, DELETE and OPTIONS read, list or remove.
-    """
-    if kind is EndpointClass.FREE or method != b"POST":
+def treat(kind: EndpointClass, *, usd_cap: bool, forward_unmetered: bool) -> Treatment | Refused:
+    """The treatment of a request to an endpoint of this class."""
+    if kind is EndpointClass.FREE:
         return Treatment.PASS_THROUGH
     if kind is EndpointClass.METERED:
         return Treatment.METER
-    if usd_cap and not forward_unmetered and (kind is EndpointClass.UNMETERED or names_model):
+    if usd_cap and not forward_unmetered:
+        if kind is EndpointClass.UNMETERED:
+            reason = "this endpoint is billed by a figure that docket cannot read"
+        else:
+            reason = "docket does not know this endpoint, so it may cost something"
         return Refused(
-            code="unmetered_endpoint",
-            message="this endpoint is billed by a figure that docket cannot read, so the USD cap cannot hold it",
+            code="unmetered_endpoint" if kind is EndpointClass.UNMETERED else "unknown_endpoint",
+            message=f"{reason}, and the cap max_usd cannot hold it; {_WAY_OUT}",
         )
     return Treatment.COUNT

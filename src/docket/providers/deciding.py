@@ -1,0 +1,89 @@
+"""What a request's body leaves open: members by which docket decides and that two servers could read differently.
+
+Servers take the first or the last of two members with one name, and some compare names without regard to case.
+Invariant: where this finds nothing, every reader of JSON reads the deciding members as docket does.
+"""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+
+from docket.providers.json_fields import Document, member, members
+
+_CASED = (
+    "model models fallbacks fallback_models fallback_model max_tokens max_completion_tokens max_output_tokens stream n"
+    " best_of service_tier speed background tools generationConfig generation_config maxOutputTokens candidateCount"
+    " candidate_count options num_predict stream_options include_usage previous_response_id conversation prompt"
+    " web_search_options container mcp_servers cachedContent cached_content inferenceConfig"
+)
+DECIDING = frozenset(_CASED.split())
+"""Members of a request by which docket decides."""
+_FOLDED = frozenset(name.casefold() for name in DECIDING)
+_OBJECTS = ("generationConfig", "generation_config", "options", "stream_options", "inferenceConfig")
+"""Members of the body whose own members decide."""
+_LISTS = ("fallbacks", "models", "tools")
+"""Members of the body that list objects whose own members decide."""
+_COUNTS = ("n", "best_of", "candidateCount", "candidate_count")
+"""Members that multiply an answer; one that is no count could mean any number."""
+
+
+class _Twice(dict[str, object]):
+    """An object in which a name stood more than once: ``name``."""
+
+    name = ""
+
+
+def ambiguity(body: bytes, document: Document) -> str | None:
+    """The name of a deciding member of ``body`` that readers could take differently, or None.
+
+    ``document`` is ``body`` as it was read. Members of messages and of whatever else decides nothing may repeat.
+    """
+    if orjson.dumps(document) == body:  # written so, nothing can have been dropped
+        return _misread(document)
+    try:
+        whole = json.loads(body, object_pairs_hook=_pairs)
+    except (ValueError, RecursionError):
+        return "a number or a depth that JSON readers differ on"
+    return _repeated(whole) or _misread(document)
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    twice, seen = _Twice(plain), set()
+    for name, _ in pairs:
+        if name in seen:
+            twice.name = name
+            break
+        seen.add(name)
+    return twice
+
+
+def _objects(document: Document) -> list[Document]:
+    """The objects of a body whose members decide: itself, and some inside it."""
+    nested = [member(document, name) for name in _OBJECTS]
+    return [document, *nested, *(each for name in _LISTS for each in members(document, name))]
+
+
+def _repeated(document: Document) -> str | None:
+    for each in _objects(document):
+        if isinstance(each, _Twice):
+            return each.name
+    return None
+
+
+def _misread(document: Document) -> str | None:
+    """A deciding name in other letters (``Model``), or a multiplier that is no count."""
+    for each in _objects(document):
+        for name in each:
+            if name not in DECIDING and name.casefold() in _FOLDED:
+                return name
+    for place in (document, member(document, "generationConfig"), member(document, "generation_config")):
+        for name in _COUNTS:
+            value = place.get(name)
+            if value is not None and type(value) is not int:
+                return name
+    return None
