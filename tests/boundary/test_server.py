@@ -260,6 +260,43 @@ def test_calls_under_way_when_the_boundary_closes_get_their_end() -> None:
     run(play())
 
 
+def test_what_had_arrived_when_the_boundary_closed_is_on_the_record() -> None:
+    async def play() -> None:
+        async def halting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{")
+            await reader.read()
+
+        writers: list[asyncio.StreamWriter] = []
+        async with raw_upstream(halting) as url, stage(url) as on:
+            for method, path in (("POST", "/v1/chat/completions"), ("GET", "/v1/models")):
+                reader, writer = await on.connect()
+                head = f"{method} /r/{on.boundary.token}/up{path} HTTP/1.1\r\nHost: x\r\n"
+                writer.write(head.encode() + (b"Content-Length: 2\r\n\r\n{}" if method == "POST" else b"\r\n"))
+                await reader.readuntil(b"{")
+                writers.append(writer)
+            await on.boundary.close()
+            for writer in writers:
+                writer.close()
+            (call,) = on.record.ends()
+            assert (call.reason, call.status, call.bytes) == ("client-gone", 200, 1)
+            (passed,) = on.record.of(Forwarded)
+            assert (passed.reason, passed.status, passed.endpoint_class) == ("client-gone", 200, "free")
+
+    run(play())
+
+
+def test_a_websocket_after_the_end_of_the_run_is_refused_as_such() -> None:
+    async def play() -> None:
+        async with stage("http://127.0.0.1:9") as on:
+            on.boundary.end_run()
+            answered = await on.call("/v1/responses", method="GET", headers=(("Upgrade", "websocket"),))
+            assert answered.status == 400
+            assert [event.code for event in on.record.of(ModelDenied)] == ["run_ended"]
+
+    run(play())
+
+
 def test_answers_under_way_can_be_cut_and_are_recorded_as_truncated() -> None:
     async def play() -> None:
         provider = ScriptedProvider(Script((Step(text="a b c d e f", pace_ms=300, times=0),)))

@@ -116,7 +116,7 @@ class Gate:
         return {"caps": caps, "breach": breach.cap if breach else None, "calls_in_flight": len(self._open)}
 
     def ask(self, call: Call, now: Instant) -> Proposal | Refused | Wait:
-        """What would become of ``call`` now; changes nothing."""
+        """Return what would become of ``call`` now; changes nothing and does not yield."""
         barred = self._barred(call)
         held = self._holds.of(call) if barred is None else barred
         if isinstance(held, Refused):
@@ -156,7 +156,7 @@ class Gate:
         return number
 
     def take(self, proposal: Proposal, now: Instant, *, waited_us: int = 0) -> Admitted:
-        """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate."""
+        """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate. Does not yield."""
         number = self.number()
         permit, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
         self._limiter.take(now)
@@ -174,7 +174,7 @@ class Gate:
     def settle(
         self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None, now: Instant
     ) -> Settlement:
-        """Book what became of an admitted call. Raises KeyError for one that was settled or released before."""
+        """Book what became of an admitted call. Does not yield. Raises KeyError for one that is not open."""
         reservation = self._open.pop(admitted.call)
         self._durations.append(now - reservation.since)
         booked = self._booking.of(call, ended, observation, reservation.hold)
@@ -186,7 +186,7 @@ class Gate:
         return Settlement(booked.usage, booked.model, booked.tier, warnings, breaches, events)
 
     def release(self, admitted: Admitted, now: Instant) -> None:
-        """The call was never sent: give back everything but its number."""
+        """Give back everything but the number of a call that was never sent. Does not yield."""
         reservation = self._open.pop(admitted.call)
         self._breakers.release(reservation.permit, now)
         self.budget.release(reservation.hold)
