@@ -87,7 +87,7 @@ class Record:
         self._chain = Chain()
         self._loop = asyncio.get_running_loop()
 
-    def refusal(self) -> Refused | None:
+    def refusal(self, *, lost: bool = False) -> Refused | None:
         return None
 
     def submit(self, event: Event) -> asyncio.Future[Entry | None]:

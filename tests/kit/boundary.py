@@ -82,7 +82,7 @@ class Record:
         loop.call_soon(lambda: done.done() or done.set_result(event))
         return done
 
-    def refusal(self) -> Refused | None:
+    def refusal(self, *, lost: bool = False) -> Refused | None:
         return None
 
     def ends(self) -> list[ModelResponse | ModelError]:

@@ -33,7 +33,6 @@ class Accounts:
 
 class Ledger:
     size, writable, unwritten, used_bytes = 5, True, 0, 2**25
-    met: CapExceeded | None = None
 
     def free_bytes(self) -> int | None:
         return 2**30
@@ -45,13 +44,14 @@ class Entry:
     data: JsonObject = field(default_factory=dict)
 
 
-def watching(policy: Policy, clock: ManualClock, recorded: list[ClockStep]) -> Watching:
+def watching(policy: Policy, clock: ManualClock, recorded: list[ClockStep], met: CapExceeded | None = None) -> Watching:
     return Watching(
         docket="DKT-20261130-AAAAAAAAAA",
         policy=policy,
         clock=clock,
         accounts=Accounts(),
         ledger=Ledger(),
+        met=lambda: met,
         record=recorded.append,
     )
 
@@ -74,11 +74,11 @@ def test_readiness_follows_the_run_and_the_last_metrics_are_left_behind(tmp_path
         looker = watching(policy, ManualClock(), [])
         assert [r["code"] for r in _reasons(looker)] == ["not_listening"]
         port = await looker.start(bind(LOOPBACK, 0, named="--health-listen", hint=""))
-        looker.phase = Phase.RUNNING
+        looker.enter(Phase.RUNNING)
         looker.observe(Entry("note"))
         url = f"http://127.0.0.1:{port}/docket/readyz"
         assert b'"ready":true' in await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).read())
-        looker.phase = Phase.STOPPING
+        looker.enter(Phase.STOPPING)
         assert [r["code"] for r in _reasons(looker)] == ["stopping"]
         await looker.close()
 
@@ -96,8 +96,10 @@ def test_wall_time_and_the_ledgers_ceilings_are_caps_too() -> None:
     clock.advance(4 * S)
     ratios = {name: use.ratio for name, use in looker.status().caps.items()}
     assert ratios == {"max_wall_seconds": 0.4, "max_ledger_bytes": 0.5, "max_events": 0.25}
-    looker.listening, looker.phase = True, Phase.RUNNING
-    looker._ledger.met = CapExceeded(cap="max_ledger_bytes", limit="67108864", observed="67000000")  # type: ignore[misc]
+    met = CapExceeded(cap="max_ledger_bytes", limit="67108864", observed="67000000")
+    looker = watching(policy, clock, [], met)
+    looker.listening = True
+    looker.enter(Phase.RUNNING)
     assert [r["code"] for r in _reasons(looker)] == ["cap_spent"], "a ledger is full before its last byte is used"
 
 

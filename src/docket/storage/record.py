@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from docket.clock import Clock
+from docket.control.evidence import Condition, Guard
 from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger import checkpoint
 from docket.ledger.chain import MAX_LINE, Chain, Entry, weight_of
@@ -21,7 +22,6 @@ from docket.primitives.instant import timestamp
 from docket.primitives.merkle import ProofBuilder
 from docket.primitives.signature import SigningKey
 from docket.receipt.model import Evidence
-from docket.storage.guard import Ceilings, Condition, Guard, WriteFailure
 from docket.storage.ledger_file import LedgerFile, SyncFailedError
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
 from docket.storage.reader import LedgerRead
@@ -114,8 +114,7 @@ class Record:
         *,
         key: SigningKey | None,
         clock: Clock,
-        mode: WriteFailure,
-        ceilings: Ceilings,
+        guard: Guard,
         chain: Chain,
         watched: Mapping[int, ProofBuilder],
         committed: Callable[[Committed], None],
@@ -134,8 +133,7 @@ class Record:
         self._notes = notes
         self._key = key
         self._clock = clock
-        self._mode = mode
-        self._guard = Guard(mode, ceilings)
+        self._guard = guard
         self._watched = dict(watched)
         self._committed = committed
         self._started_us = clock.monotonic_us() - chain.elapsed_us
@@ -180,7 +178,7 @@ class Record:
         try:
             self._notes.append(note)
         except LedgerWriteError as error:
-            if self._mode == "stop" or not self._note:
+            if self._guard.mode == "stop" or not self._note:
                 raise
             self._notes.cut_back()  # the receipt quotes the last durable note, and the file has to end with it
             self._guard.failed(final=isinstance(error, SyncFailedError))
@@ -265,7 +263,7 @@ class Record:
             if lines:
                 self._ledger.append(b"".join(lines))
         except LedgerWriteError as error:
-            if self._mode == "stop" or not self._may_fail:
+            if self._guard.mode == "stop" or not self._may_fail:
                 raise
             self.chain.reset(before)
             self._watched = {seq: proof for seq, proof in self._watched.items() if seq < size}

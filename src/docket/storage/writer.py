@@ -16,14 +16,13 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from docket.clock import Clock
-from docket.control.decision import Refused
-from docket.errors import FormatError, LedgerError, LedgerWriteError
+from docket.control.evidence import Condition, Guard
+from docket.errors import LedgerError, LedgerWriteError
 from docket.ledger.chain import Chain, Entry, weight_of
 from docket.ledger.codec import draft
-from docket.ledger.events import CapExceeded, Event
+from docket.ledger.events import Event
 from docket.primitives.merkle import ProofBuilder
 from docket.primitives.signature import SigningKey
-from docket.storage.guard import Ceilings, Condition, EventLostError, WriteFailure, ceiling_met, refusal_of
 from docket.storage.ledger_file import LedgerFile
 from docket.storage.lock import Lock
 from docket.storage.paths import RunDirectory
@@ -31,7 +30,6 @@ from docket.storage.reader import LedgerRead
 from docket.storage.record import MAX_BATCH, Committed, Item, Position, Record, create_files, reopen_files
 
 T = TypeVar("T")
-_OPENS = {"model.request": 1, "model.response": -1, "model.error": -1}
 
 MAX_BATCH_EVENTS = 4096
 """Events taken at once, so that one batch delays nobody for long."""
@@ -70,48 +68,47 @@ class LedgerWriter:
         *,
         key: SigningKey,
         clock: Clock,
-        on_write_failure: WriteFailure = "stop",
-        ceilings: Ceilings | None = None,
+        guard: Guard | None = None,
         chain: Chain | None = None,
         watched: Mapping[int, ProofBuilder] | None = None,
     ) -> None:
-        """Go on behind ``chain`` (default: nothing), whose ``watched`` entries keep growing their proofs."""
+        """Go on behind ``chain`` (default: nothing), whose ``watched`` entries keep growing their proofs.
+
+        ``guard`` decides what may be lost; without one any failure to write ends the writer.
+        """
         self.run = run
+        # Owned by the loop: set when a batch is handed back, read by anybody there.
         self.size = chain.size if chain else 0
         """Entries that are durable and handed back."""
         self.head = (chain or Chain()).head
         """``hash`` of the last of them."""
         self.condition = Condition()
         """How the record is: whether events were lost, whether it can be written."""
-        self.met: CapExceeded | None = None
-        """The ceiling that the ledger has met, if it has."""
-        self._mode = on_write_failure
-        self._ceilings = ceilings or Ceilings()
+        self.used_bytes = ledger.size
+        """Size of the ledger in bytes, as far as it is durable."""
+        self._on_batch: Callable[[Committed], None] | None = None
+        self._observers: list[Callable[[Entry], None]] = []
+        self._handed: list[_Append | _Task] = []
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._dead: LedgerError | None = None
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        # Owned by the thread from its start on: the loop reaches them by a task in the queue only.
         self._record = Record(
             run,
             ledger,
             notes,
             key=key,
             clock=clock,
-            mode=on_write_failure,
-            ceilings=self._ceilings,
+            guard=guard or Guard("stop"),
             chain=chain or Chain(),
             watched=watched or {},
             committed=self._committed,
         )
-        self._open_calls = 0
-        self._bytes = ledger.size
-        self._on_full: Callable[[CapExceeded], None] | None = None
-        self._on_sync: Callable[[int], None] | None = None
         self._lock = lock
-        self._clock = clock
-        self._loop = asyncio.get_running_loop()
-        self._observers: list[Callable[[Entry], None]] = []
+        # Shared: the queue locks itself, the clock only reads.
         self._queue: SimpleQueue[list[_Append | _Task] | None] = SimpleQueue()
-        self._handed: list[_Append | _Task] = []
-        self._waiting: set[asyncio.Future[Any]] = set()
-        self._dead: LedgerError | None = None
-        self._ended = self._loop.create_future()
+        self._clock = clock
         self._thread = threading.Thread(target=self._main, name="docket-ledger", daemon=True)
         self._thread.start()
 
@@ -122,8 +119,7 @@ class LedgerWriter:
         *,
         key: SigningKey,
         clock: Clock,
-        on_write_failure: WriteFailure = "stop",
-        ceilings: Ceilings | None = None,
+        guard: Guard | None = None,
     ) -> LedgerWriter:
         """The writer of the new ledger of ``run``; ``key`` is the run key, which signs the checkpoints.
 
@@ -135,7 +131,7 @@ class LedgerWriter:
         except LedgerError:
             lock.release()
             raise
-        return cls(run, lock, ledger, notes, key=key, clock=clock, on_write_failure=on_write_failure, ceilings=ceilings)
+        return cls(run, lock, ledger, notes, key=key, clock=clock, guard=guard)
 
     @classmethod
     def resume(
@@ -146,8 +142,7 @@ class LedgerWriter:
         *,
         key: SigningKey,
         clock: Clock,
-        on_write_failure: WriteFailure = "stop",
-        ceilings: Ceilings | None = None,
+        guard: Guard | None = None,
     ) -> LedgerWriter:
         """The writer of a further session of ``run``, whose ``lock`` was taken before ``read`` was.
 
@@ -161,8 +156,7 @@ class LedgerWriter:
             notes,
             key=key,
             clock=clock,
-            on_write_failure=on_write_failure,
-            ceilings=ceilings,
+            guard=guard,
             chain=read.scan.chain,
             watched=read.scan.watched,
         )
@@ -171,23 +165,14 @@ class LedgerWriter:
         """Call ``observer`` on the event loop with every entry from now on, in order, once it is durable."""
         self._observers.append(observer)
 
-    def observe_syncs(self, observer: Callable[[int], None]) -> None:
-        """Call ``observer`` on the event loop with the microseconds that each batch took to become durable."""
-        self._on_sync = observer
-
-    def when_full(self, listener: Callable[[CapExceeded], None]) -> None:
-        """Call ``listener`` once, on the event loop, when the ledger meets a ceiling; the event is submitted then."""
-        self._on_full = listener
+    def observe_batches(self, observer: Callable[[Committed], None]) -> None:
+        """Call ``observer`` on the event loop with what became of each batch: what was written, lost, and its size."""
+        self._on_batch = observer
 
     @property
     def writable(self) -> bool:
         """Whether everything so far could be written."""
         return self._dead is None and self.condition.writable
-
-    @property
-    def used_bytes(self) -> int:
-        """Size of the ledger in bytes, as far as it is durable."""
-        return self._bytes
 
     @property
     def unwritten(self) -> int:
@@ -201,16 +186,12 @@ class LedgerWriter:
         except OSError:
             return None
 
-    def refusal(self) -> Refused | None:
-        """Why no model call may be forwarded now, if none may: the ledger is full, or broken under ``refuse``."""
-        return refusal_of(self._mode, self.condition, self.met)
-
     async def append(self, event: Event) -> Entry | None:
         """Record ``event``; returns when it is on stable storage. A cancelled append still counts as written.
 
         None where it could not be written and the run goes on all the same: it is lost, counted, and told of by a
         gap event. Raises FormatError where the event has no canonical form or its line would be too long,
-        EventLostError where it is a request that must then not be sent, LedgerWriteError where the run must stop.
+        LedgerWriteError where the run must stop.
         """
         return await self.submit(event)
 
@@ -280,21 +261,17 @@ class LedgerWriter:
     # ── on the event loop, called by the thread ──
 
     def _hand_back(self, committed: Committed) -> None:
-        self.condition, self._bytes = committed.condition, committed.used
+        self.condition, self.used_bytes = committed.condition, committed.used
         entries = [item.entry for item in committed.items if item.entry is not None]
         if entries:
             self.size, self.head = entries[-1].seq + 1, entries[-1].hash
-            self._open_calls += sum([_OPENS.get(entry.type, 0) for entry in entries])
             for observer in self._observers:
                 self._loop.call_soon(self._show, observer, iter(entries))
         for item in committed.items:
             if isinstance(item, _Append):
-                error = self._error_of(item) if item.entry is None else None
-                self._resolve(item.waiter, item.entry, error)
-        if self._on_sync is not None and committed.items:
-            self._on_sync(committed.took_us)
-        if self.met is None and self._dead is None:
-            self._look_at_ceilings()
+                self._resolve(item.waiter, item.entry, item.error if item.entry is None else None)
+        if self._on_batch is not None and self._dead is None:
+            self._on_batch(committed)
 
     def _show(self, observer: Callable[[Entry], None], entries: Iterator[Entry]) -> None:
         """Show ``entries`` to ``observer``; one at which it raises takes nothing from those after it."""
@@ -305,20 +282,6 @@ class LedgerWriter:
             rest = list(entries)
             if rest:
                 self._loop.call_soon(self._show, observer, iter(rest))
-
-    def _error_of(self, item: Item) -> LedgerError | FormatError | None:
-        if item.lost and self._mode == "refuse" and item.draft.type == "model.request":
-            refused = self.refusal()
-            if refused is not None:
-                return EventLostError(refused.message, refused)
-        return item.error
-
-    def _look_at_ceilings(self) -> None:
-        self.met = ceiling_met(self._ceilings, used=self._bytes, events=self.size, open_calls=self._open_calls)
-        if self.met is not None:
-            self.submit(self.met)
-            if self._on_full is not None:
-                self._on_full(self.met)
 
     def _resolve(self, waiter: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
         self._waiting.discard(waiter)

@@ -56,7 +56,13 @@ class Assembly:
             taken_up.rebook(self.gate.budget)
         self.admission = QueuedAdmission(self.gate, clock)
         self.watching = Watching(
-            docket=docket, policy=policy, clock=clock, accounts=self.gate, ledger=writer, record=recorder.submit
+            docket=docket,
+            policy=policy,
+            clock=clock,
+            accounts=self.gate,
+            ledger=writer,
+            met=lambda: recorder.met,
+            record=recorder.submit,
         )
         self._cache: AnswerCache | None = ResponseCache(policy.cache) if policy.cache.enabled else None
         desk = Desk.of(

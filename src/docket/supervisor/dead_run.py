@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 
 from docket.clock import Clock
+from docket.control.evidence import Guard
 from docket.errors import LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger.chain import Entry
 from docket.ledger.codec import draft
@@ -21,7 +22,6 @@ from docket.primitives.sealed import Entropy
 from docket.receipt import build
 from docket.receipt.model import Anchor, Caps, Evidence, Run
 from docket.storage.durable import write_new
-from docket.storage.guard import Ceilings
 from docket.storage.lock import Lock
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory, earlier_receipt
 from docket.storage.quarantine import Quarantined, quarantine
@@ -83,8 +83,7 @@ def append_as_doctor(run: RunDirectory, past: Past, events: list[Event], clock: 
         notes,
         key=None,
         clock=clock,
-        mode="stop",
-        ceilings=Ceilings(),
+        guard=Guard("stop"),
         chain=past.read.scan.chain,
         watched={},
         committed=_ignore,

@@ -1,39 +1,65 @@
-"""The ledger as the rest of a run sees it: submit events, and learn at once when the record breaks.
+"""The ledger as the rest of a run sees it: submit events, and learn at once when the record breaks or is full.
 
-Invariant: the first failure to make an event durable is reported exactly once, whoever submitted it; so is the first
-event that was lost where the run goes on.
+Invariant: the first failure to make an event durable is reported exactly once, whoever submitted it; so are the first
+event that was lost where the run goes on, and the ceiling that the ledger met. Decides nothing: ``control.evidence``
+does.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
 from docket.control.decision import Refused
+from docket.control.evidence import Ceilings, WriteFailure, ceiling_met, refusal_of
 from docket.errors import LedgerError
 from docket.ledger.chain import Entry
-from docket.ledger.events import Event
-from docket.storage.guard import EventLostError
+from docket.ledger.events import CapExceeded, Event
+from docket.storage.record import Committed
 from docket.storage.writer import LedgerWriter
+
+_OPENS = {"model.request": 1, "model.response": -1, "model.error": -1}
+
+
+class Listener(Protocol):
+    """Who acts on what befalls the record."""
+
+    def evidence_broke(self, error: LedgerError) -> None:
+        """The ledger takes nothing more."""
+        ...
+
+    def evidence_lost(self) -> None:
+        """A first event is lost, and the run goes on."""
+        ...
+
+    def full(self, met: CapExceeded) -> None:
+        """The ledger has met a ceiling of the policy."""
+        ...
 
 
 class RunRecorder:
-    """Hands events to the writer."""
+    """Hands events to the writer of one run. Used from the event loop alone."""
 
-    def __init__(
-        self, writer: LedgerWriter, on_broken: Callable[[LedgerError], None], on_lost: Callable[[], None]
-    ) -> None:
+    def __init__(self, writer: LedgerWriter, mode: WriteFailure, ceilings: Ceilings, listener: Listener) -> None:
         self._writer = writer
-        self._on_broken = on_broken
-        self._on_lost = on_lost
+        self._mode = mode
+        self._ceilings = ceilings
+        self._listener = listener
+        self._open_calls = 0
         self._lost = False
         self.broken: LedgerError | None = None
         """Why the ledger takes nothing more."""
+        self.met: CapExceeded | None = None
+        """The ceiling that the ledger has met, if it has."""
+        self.on_sync: Callable[[int], None] = lambda took_us: None
+        """Is told how many microseconds each batch took to become durable."""
+        writer.observe_batches(self._committed)
 
-    def submit(self, event: Event) -> asyncio.Future[Entry | None]:
+    def submit(self, event: Event, *, watch: bool = False) -> asyncio.Future[Entry | None]:
         """Take ``event`` now; the future is done when it is on stable storage. Raises as ``LedgerWriter.submit``."""
         try:
-            future = self._writer.submit(event)
+            future = self._writer.submit(event, watch=watch)
         except LedgerError as error:
             self._broke(error)
             raise
@@ -41,24 +67,43 @@ class RunRecorder:
         return future
 
     async def append(self, event: Event) -> Entry | None:
-        """As ``submit``; returns when the event is durable."""
+        """As ``submit``; return once the event is durable: its entry, or None where it is lost."""
         return await self.submit(event)
 
-    def refusal(self) -> Refused | None:
-        """Why no model call may be forwarded as the record stands, if none may."""
-        return self._writer.refusal()
+    def refusal(self, *, lost: bool = False) -> Refused | None:
+        """Return why no model call may be forwarded as the record stands, if none may.
+
+        ``lost``: the request of the call in question could not be recorded.
+        """
+        return refusal_of(self._mode, self._writer.condition, self.met, lost=lost)
+
+    def _committed(self, committed: Committed) -> None:
+        entries = [item.entry for item in committed.items if item.entry is not None]
+        self._open_calls += sum([_OPENS.get(entry.type, 0) for entry in entries])
+        if committed.items:
+            self.on_sync(committed.took_us)
+        if self.met is None:
+            self._look_at_ceilings()
+
+    def _look_at_ceilings(self) -> None:
+        writer = self._writer
+        used, events = writer.used_bytes, writer.size
+        self.met = ceiling_met(self._ceilings, used=used, events=events, open_calls=self._open_calls)
+        if self.met is not None:
+            self.submit(self.met)
+            self._listener.full(self.met)
 
     def _look(self, future: asyncio.Future[Entry | None]) -> None:
         if future.cancelled():
             return
         error = future.exception()
-        if isinstance(error, LedgerError) and not isinstance(error, EventLostError):
+        if isinstance(error, LedgerError):
             self._broke(error)
         elif (error is not None or future.result() is None) and not self._lost:
             self._lost = True
-            self._on_lost()
+            self._listener.evidence_lost()
 
     def _broke(self, error: LedgerError) -> None:
         if self.broken is None:
             self.broken = error
-            self._on_broken(error)
+            self._listener.evidence_broke(error)

@@ -1,4 +1,4 @@
-"""One run from the operator's call to the sealed receipt: prepare, run, stop, reap, seal.
+"""One run from the operator's call to the sealed receipt: prepare, open, run, stop, reap, seal.
 
 Invariants: the guardian starts before docket has a thread; the first checkpoint is durable before the agent starts; no
 receipt is written while a descendant may live (those that SIGKILL does not end are named); every reason to stop is
@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import cast
 
 from docket.boundary.call.desk import UnderWay
+from docket.control.evidence import Ceilings, Guard, WriteFailure
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
-from docket.ledger.events import CapExceeded, Event, Note, ProcExit, ProcOrphan, ProcSpawn
+from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, ProcExit, ProcOrphan, ProcSpawn
 from docket.policy.document import document
 from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import timestamp
-from docket.process.outcome import ExecFailed
+from docket.process.outcome import ExecFailed, Reaped
 from docket.process.signals import SignalRelay
 from docket.process.supervision import Guardian
 from docket.receipt.model import Run
-from docket.storage.guard import Ceilings, WriteFailure
 from docket.storage.keys import hide_memory, new_run_key
 from docket.storage.paths import RECEIPT, RunDirectory, docket_number
 from docket.storage.reader import read_ledger
@@ -33,7 +34,7 @@ from docket.supervisor.announce import Announcer
 from docket.supervisor.assembly import Assembly
 from docket.supervisor.files import RunFiles
 from docket.supervisor.ledger_history import Past, Session
-from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Phase, Stop, exit_status, outcome
+from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Lifecycle, Phase, Stop, exit_status, outcome
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation, prepare
 from docket.supervisor.recorder import RunRecorder
@@ -53,7 +54,7 @@ DRAIN_SECONDS = 2.0
 
 
 def run(request: RunRequest, ports: Ports | None = None) -> int:
-    """Supervise one run; gives docket's exit status. Raises DocketError where nothing was started."""
+    """Supervise one run; return docket's exit status. Raises DocketError where nothing was started."""
     ports = ports or Ports()
     preparation = prepare(request, ports.clock)
     taken_up = None
@@ -65,11 +66,34 @@ def run(request: RunRequest, ports: Ports | None = None) -> int:
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
     keys = Keys(run=new_run_key(), operator=preparation.operator)
-    return asyncio.run(_Run(preparation, guardian, keys, ports, taken_up, hidden=hidden).main())
+    return asyncio.run(supervise(_Run(preparation, guardian, keys, ports, taken_up, hidden=hidden)))
+
+
+async def supervise(run: _Run) -> int:
+    """Lead ``run`` through its phases; return docket's exit status. What a phase opened is closed in reverse order."""
+    status = EXIT_DOCKET_FAILED  # unless the run comes to its seal
+    async with AsyncExitStack() as stack:
+        await run.prepare(stack)
+        await run.open(stack)
+        await run.run()
+        await run.stop()
+        await run.reap()
+        status = await run.seal()
+    return status
 
 
 class _Run:
-    """The state of one run."""
+    """One run: every phase sets what the next ones need."""
+
+    _directory: RunDirectory
+    _files: RunFiles
+    _files_before: FsSnapshot
+    _writer: LedgerWriter
+    _recorder: RunRecorder
+    _parts: Assembly
+    _life: Lifecycle
+    _adapted: Adapted
+    _watches: list[asyncio.Task[None]]
 
     def __init__(
         self,
@@ -102,110 +126,86 @@ class _Run:
             prices=preparation.prices,
         )
         self._exit: JsonObject = {}
-        self._guardian_lost = False
-        self._may_live = False
+        self._reaped = Reaped(())
 
-    async def main(self) -> int:
-        """The whole life of the run; gives docket's exit status."""
-        directory = (
-            self._taken_up.run
-            if self._taken_up is not None
-            else RunDirectory.create(self._request.docket_dir, self._opening.docket, self._ports.disk)
+    # ── prepare: the directory, the files as they are, the ledger ──
+
+    async def prepare(self, stack: AsyncExitStack) -> None:
+        """Make or take up the run directory, read the agent's files, open the ledger. Raises DocketError."""
+        stack.push_async_callback(self._guardian.close)
+        taken, ports = self._taken_up, self._ports
+        self._directory = (
+            taken.run
+            if taken is not None
+            else RunDirectory.create(self._request.docket_dir, self._opening.docket, ports.disk)
         )
-        try:
-            self._files = RunFiles(self._request, directory, self._announcer, self._ports.clock)
-            try:
-                self._files_before = await self._files.before()
-                used_us = self._totals.activity.elapsed_us
-                self._wall_time = WallTime(self._request.policy.caps, self._ports.clock, used_us=used_us)
-                return await self._opened(directory)
-            finally:
-                self._files.close()
-        finally:
-            directory.close()
-            await self._guardian.close()
-
-    async def _opened(self, directory: RunDirectory) -> int:
-        writer = self._writer(directory)
-        try:
-            return await self._recorded(directory, writer)
-        finally:
-            await writer.close()
-
-    def _writer(self, directory: RunDirectory) -> LedgerWriter:
-        resilience, taken = self._request.policy.resilience, self._taken_up
+        stack.callback(self._directory.close)
+        self._files = RunFiles(self._request, self._directory, self._announcer, ports.clock)
+        stack.callback(self._files.close)
+        self._files_before = await self._files.before()
+        used_us = self._totals.activity.elapsed_us
+        self._wall_time = WallTime(self._request.policy.caps, ports.clock, used_us=used_us)
+        resilience = self._request.policy.resilience
         mode = cast(WriteFailure, resilience.write_failure)
         ceilings = Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events)
-        key, clock = self._keys.run, self._ports.clock
+        key, clock, guard = self._keys.run, ports.clock, Guard(mode, ceilings)
         if taken is None:
-            return LedgerWriter.create(directory, key=key, clock=clock, on_write_failure=mode, ceilings=ceilings)
-        return LedgerWriter.resume(
-            directory, taken.lock, taken.past.read, key=key, clock=clock, on_write_failure=mode, ceilings=ceilings
+            self._writer = LedgerWriter.create(self._directory, key=key, clock=clock, guard=guard)
+        else:
+            read = taken.past.read
+            self._writer = LedgerWriter.resume(self._directory, taken.lock, read, key=key, clock=clock, guard=guard)
+        stack.push_async_callback(self._writer.close)
+        self._recorder = RunRecorder(self._writer, mode, ceilings, self._stopping)
+
+    # ── open: the boundary listens, and who runs what is durable ──
+
+    async def open(self, stack: AsyncExitStack) -> None:
+        """Open the boundary and record the start of the session, durably. Raises LedgerError."""
+        stack.enter_context(self._broken_world())
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        self._assemble(tasks)
+        await self._parts.boundary.start(self._preparation.listener)
+        await self._parts.watching.start(self._preparation.health_listener)
+        stack.push_async_callback(self._close_observers)
+        stack.push_async_callback(self._parts.boundary.close)
+        self._adapted = self._opening.adapted(self._parts.boundary)
+        stack.callback(self._adapted.tidy)
+        await self._begin()
+        grace = self._stopping.grace_seconds
+        stack.enter_context(SignalRelay(self._guardian, grace_seconds=grace, on_ending=self._stopping.asked))
+        self._watches = [
+            tasks.create_task(self._wall_time.watch(self._recorder, self._announcer, self._time_is_up)),
+            tasks.create_task(self._parts.watching.watch()),
+        ]
+        stack.callback(self._stop_watching)
+
+    def _assemble(self, tasks: asyncio.TaskGroup) -> None:
+        self._parts = Assembly(
+            self._preparation,
+            docket=self._opening.docket,
+            ports=self._ports,
+            directory=self._directory,
+            writer=self._writer,
+            taken_up=self._taken_up,
+            recorder=self._recorder,
+            under_way=self._under_way,
+            tasks=tasks,
+            on_breach=self._stopping.breached,
+            on_fatal=self._stopping.fault,
         )
+        watching = self._parts.watching
+        self._life = Lifecycle(watching.enter)
+        self._writer.observe(self._totals.add)
+        if self._taken_up is not None:
+            read_ledger(self._directory, watching.observe)
+        self._writer.observe(watching.observe)
+        self._recorder.on_sync = watching.observe_sync
 
-    async def _recorded(self, directory: RunDirectory, writer: LedgerWriter) -> int:
-        self._recorder = RunRecorder(writer, self._stopping.evidence_broke, self._stopping.evidence_lost)
-        status = EXIT_DOCKET_FAILED
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                self._parts = Assembly(
-                    self._preparation,
-                    docket=self._opening.docket,
-                    ports=self._ports,
-                    directory=directory,
-                    writer=writer,
-                    taken_up=self._taken_up,
-                    recorder=self._recorder,
-                    under_way=self._under_way,
-                    tasks=tasks,
-                    on_breach=self._stopping.breached,
-                    on_fatal=self._stopping.fault,
-                )
-                writer.observe(self._totals.add)
-                if self._taken_up is not None:
-                    read_ledger(directory, self._parts.watching.observe)
-                writer.observe(self._parts.watching.observe)
-                writer.observe_syncs(self._parts.watching.observe_sync)
-                writer.when_full(self._stopping.full)
-                await self._parts.boundary.start(self._preparation.listener)
-                await self._parts.watching.start(self._preparation.health_listener)
-                try:
-                    status = await self._supervised(directory, writer, tasks)
-                finally:
-                    await self._parts.boundary.close()
-                    if (problem := await self._parts.watching.close()) is not None:
-                        self._announcer.problem(problem)
-        except* (LedgerError, ProcessError) as group:
-            self._announcer.problem(f"{group.exceptions[0]}; no receipt, the ledger in {directory.path} ends there")
-        return status
-
-    async def _supervised(self, directory: RunDirectory, writer: LedgerWriter, tasks: asyncio.TaskGroup) -> int:
-        boundary, grace = self._parts.boundary, self._stopping.grace_seconds
-        adapted = self._opening.adapted(boundary)
-        await self._begin(writer, adapted)
-        with SignalRelay(self._guardian, grace_seconds=grace, on_ending=self._stopping.asked):
-            watches = [
-                tasks.create_task(self._wall_time.watch(self._recorder, self._announcer, self._time_is_up)),
-                tasks.create_task(self._parts.watching.watch()),
-            ]
-            try:
-                await self._agent(adapted)
-                boundary.end_run()
-                await self._reap()
-                await boundary.drain(DRAIN_SECONDS)
-                await boundary.close()
-                await self._look_at_files()
-            finally:
-                for watch in watches:
-                    watch.cancel()
-                adapted.tidy()
-            return await self._sealed(directory, writer)
-
-    async def _begin(self, writer: LedgerWriter, adapted: Adapted) -> None:
+    async def _begin(self) -> None:
         """Record who runs what, durably, and say so."""
         continues = self._taken_up.continues if self._taken_up is not None else None
-        opening = self._opening
-        start = await writer.append_watched(
+        opening, adapted = self._opening, self._adapted
+        start = await self._writer.append_watched(
             opening.start(adapted, self._keys, session=len(self._past.sessions), continues=continues)
         )
         if start is None:
@@ -217,83 +217,107 @@ class _Run:
         await self._recorder.append(self._files_before)
         if self._ports.begin is not None:
             self._ports.begin(self._recorder.submit)
-        await writer.checkpoint()
+        await self._writer.checkpoint()
         self._announcer.run_key(opening.docket, self._keys.run.public)
         if adapted.said is not None:
             self._announcer.remark(adapted.said)
         for problem in adapted.problems:
             self._announcer.problem(problem)
 
-    # ── the agent ──
+    @contextmanager
+    def _broken_world(self) -> Iterator[None]:
+        """Say what broke where a run cannot go on; its exit status is then that of a docket that failed."""
+        try:
+            yield
+        except* (LedgerError, ProcessError) as group:
+            where = self._directory.path
+            self._announcer.problem(f"{group.exceptions[0]}; no receipt, the ledger in {where} ends there")
 
-    async def _agent(self, adapted: Adapted) -> None:
+    async def _close_observers(self) -> None:
+        if (problem := await self._parts.watching.close()) is not None:
+            self._announcer.problem(problem)
+
+    # ── run, stop, reap: the agent and everything that it started ──
+
+    async def run(self) -> None:
         """Run the agent and learn how it ended."""
-        spawned = await self._guardian.spawn(adapted.argv, adapted.environment, str(self._request.cwd))
+        argv, environment = self._adapted.argv, self._adapted.environment
+        spawned = await self._guardian.spawn(argv, environment, str(self._request.cwd))
         if isinstance(spawned, ExecFailed):
             reason = self._opening.secrets.redact(spawned.reason)
             self._announcer.problem(reason)
             self._exit = {"code": spawned.status}
             await self._recorder.append(ProcExit(code=spawned.status, private={"reason": reason}))
             return
-        self._enter(Phase.RUNNING)
+        self._life.enter(Phase.RUNNING)
         self._note(ProcSpawn(pid=spawned.pid, private={"argv": self._opening.identity["argv"]}))
         status = await self._guardian.exited()
-        self._enter(Phase.STOPPING)
         self._exit = {"code": status.code} if status.code is not None else {"signal": cast(int, status.signal)}
         self._note(ProcExit(code=status.code, signal=status.signal, core_dumped=status.core_dumped or None))
 
-    async def _reap(self) -> None:
-        """Have everything that the agent started ended; what outlived it is recorded."""
-        if self._parts.watching.phase is Phase.PREPARED:
+    async def stop(self) -> None:
+        """Refuse further calls, and have everything ended that the agent started."""
+        self._parts.boundary.end_run()
+        if self._life.phase is Phase.PREPARED:
             return
-        reaped = await self._guardian.reap(self._stopping.grace_seconds)
-        self._enter(Phase.REAPED)
-        self._guardian_lost = reaped.guardian_lost
-        self._may_live = reaped.guardian_lost or bool(reaped.survivors)
-        for orphan in reaped.orphans:
+        self._life.enter(Phase.STOPPING)
+        self._reaped = await self._guardian.reap(self._stopping.grace_seconds)
+        self._life.enter(Phase.REAPED)
+
+    async def reap(self) -> None:
+        """Record what outlived the agent, let the calls under way end, and record what changed in the files."""
+        for orphan in self._reaped.orphans:
             command = self._opening.secrets.redact(orphan.command)
             self._note(ProcOrphan(pid=orphan.pid, ended=orphan.ended, private={"command": command}))
-        if reaped.unnamed:
-            self._note(Note(private={"text": f"{reaped.unnamed} further processes outlived the agent"}))
-        for survivor in reaped.survivors:
+        if self._reaped.unnamed:
+            self._note(Note(private={"text": f"{self._reaped.unnamed} further processes outlived the agent"}))
+        for survivor in self._reaped.survivors:
             self._announcer.problem(f"process {survivor.pid} did not end within 10 s of SIGKILL")
+        await self._parts.boundary.drain(DRAIN_SECONDS)
+        await self._parts.boundary.close()
+        await self._look_at_files()
+        self._stop_watching()
 
     async def _look_at_files(self) -> None:
         """Record what changed in the files; a record that is broken says so when the run is sealed."""
         if self._recorder.broken is None:
             with suppress(LedgerError):
                 breached = self._totals.activity.breach is not None
-                await self._files.after(self._recorder.submit, breached=breached, alive=self._may_live)
+                alive = self._reaped.guardian_lost or bool(self._reaped.survivors)
+                await self._files.after(self._recorder.submit, breached=breached, alive=alive)
+
+    def _stop_watching(self) -> None:
+        for watch in self._watches:
+            watch.cancel()
 
     def _time_is_up(self, breach: CapExceeded) -> None:
         self._parts.admission.breach(breach)
         self._stopping.breached(breach)
-
-    def _enter(self, phase: Phase) -> None:
-        self._parts.watching.phase = phase
 
     def _note(self, event: Event) -> None:
         """Record ``event``; a record that is broken has stopped the run already."""
         with suppress(LedgerError):
             self._recorder.submit(event)
 
-    # ── after the last process ──
+    # ── seal: the end of the ledger and the receipt ──
 
-    async def _sealed(self, directory: RunDirectory, writer: LedgerWriter) -> int:
+    async def seal(self) -> int:
+        """Write the receipt, say what the run came to; return docket's exit status. Raises LedgerError."""
         if self._recorder.broken is not None:
             raise self._recorder.broken
         ending = self._ending()
         run = self._receipt(ending)
-        position = await seal(directory, writer, self._totals, run, self._keys, self._past.starts, os.urandom)
-        self._enter(Phase.SEALED)
-        tell(self._opening, run, self._totals, position, directory.path / RECEIPT, self._announcer)
+        directory, totals, starts = self._directory, self._totals, self._past.starts
+        position = await seal(directory, self._writer, totals, run, self._keys, starts, os.urandom)
+        self._life.enter(Phase.SEALED)
+        tell(self._opening, run, totals, position, directory.path / RECEIPT, self._announcer)
         return exit_status(ending)
 
     def _ending(self) -> Ending:
         return Ending(
             code=cast("int | None", self._exit.get("code")),
             signal=cast("int | None", self._exit.get("signal")),
-            stop=Stop.GUARDIAN_LOST if self._guardian_lost else self._stopping.reason,
+            stop=Stop.GUARDIAN_LOST if self._reaped.guardian_lost else self._stopping.reason,
             breached=self._totals.activity.breach is not None,
         )
 

@@ -51,11 +51,6 @@ class Ledger(Protocol):
     def used_bytes(self) -> int: ...
 
     @property
-    def met(self) -> CapExceeded | None:
-        """The ceiling that was met."""
-        ...
-
-    @property
     def writable(self) -> bool: ...
 
     @property
@@ -65,7 +60,7 @@ class Ledger(Protocol):
 
 
 class Watching:
-    """One run's observer. ``phase`` is set by whoever runs it."""
+    """One run's observer."""
 
     def __init__(
         self,
@@ -75,17 +70,22 @@ class Watching:
         clock: Clock,
         accounts: Accounts,
         ledger: Ledger,
+        met: Callable[[], CapExceeded | None],
         record: Callable[[ClockStep], object],
         known_models: Iterable[str] = (),
     ) -> None:
-        """``record`` takes a clock step for the ledger; ``known_models`` keep their own label in the metrics."""
-        self.phase = Phase.PREPARED
+        """``met`` gives the ceiling that the ledger has met; ``record`` takes a clock step for the ledger.
+
+        ``known_models`` keep their own label in the metrics.
+        """
+        self._phase = Phase.PREPARED
         self.listening = False
         self._docket = docket
         self._policy = policy
         self._clock = clock
         self._accounts = accounts
         self._ledger = ledger
+        self._met = met
         self._record = record
         self._metrics = Metrics(self.status, known_models)
         self._started_us = clock.monotonic_us()
@@ -97,7 +97,7 @@ class Watching:
         """The run at this moment."""
         return Status(
             docket=self._docket,
-            phase=str(self.phase),
+            phase=str(self._phase),
             listening=self.listening,
             ledger_writable=self._ledger.writable,
             ledger_events=self._ledger.size,
@@ -120,12 +120,17 @@ class Watching:
             "max_ledger_bytes": (keys.max_ledger_bytes, self._ledger.used_bytes, 1),
             "max_events": (keys.max_events, self._ledger.size, 1),
         }
-        met = self._ledger.met.cap if self._ledger.met is not None else None
+        breach = self._met()
+        met = breach.cap if breach is not None else None
         return {
             name: CapUse(limit=Decimal(limit) / per, booked=Decimal(limit if name == met else booked) / per)
             for name, (limit, booked, per) in used.items()
             if limit is not None
         }
+
+    def enter(self, phase: Phase) -> None:
+        """The run is in another phase now."""
+        self._phase = phase
 
     def observe(self, entry: EntryLike) -> None:
         """Take a durable entry; an observer of the writer."""

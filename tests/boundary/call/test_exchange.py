@@ -19,7 +19,6 @@ from docket.control.decision import Refused
 from docket.errors import ClientGoneError, UpstreamError
 from docket.ledger.events import Event
 from docket.providers import registry
-from docket.storage.guard import EventLostError
 from kit.boundary import DOCKET, OpenAdmission, run
 from kit.calls import call_of
 
@@ -57,8 +56,8 @@ class Scene:
         self.loses: Refused | None = None
 
     # Recorder
-    def refusal(self) -> Refused | None:
-        return self.broken
+    def refusal(self, *, lost: bool = False) -> Refused | None:
+        return self.loses if lost else self.broken
 
     def submit(self, event: Event) -> asyncio.Future[object]:
         loop = asyncio.get_running_loop()
@@ -69,7 +68,7 @@ class Scene:
         def durable() -> None:
             if self.loses is not None and event.type == "model.request":
                 self.lines.append(f"lost {event.type}")
-                done.set_exception(EventLostError("no space", self.loses))
+                done.set_result(None)
             elif not done.done():
                 self.lines.append(f"durable {event.type}")
                 done.set_result(event)

@@ -20,7 +20,6 @@ from docket.ledger.events import CallNumber, ModelError, ModelRequest, ModelResp
 from docket.primitives.canonical import Json
 from docket.primitives.frozen import value
 from docket.providers.call import Call, Observation
-from docket.storage.guard import EventLostError
 
 _ANSWERED = frozenset({"complete", "incomplete", "unterminated"})
 """Reasons of a ``model.response``; any other is a ``model.error`` (evidence format section 2)."""
@@ -107,14 +106,18 @@ class OpenCall:
             return decision
         self._admitted, self._since, self._open = decision, desk.clock.monotonic_us(), True
         try:
-            await desk.record(*decision.events, request_event(self._call, decision, self._private, self._amended))
-        except EventLostError as error:
-            self._open = False
-            desk.admission.release(decision)
-            return error.refused
+            for event in decision.events:
+                desk.recorder.submit(event)
+            request = request_event(self._call, decision, self._private, self._amended)
+            entry = await desk.recorder.submit(request)  # durable after those before it
+            refused = desk.recorder.refusal(lost=True) if entry is None else None
         except BaseException:
             self.close()
             raise
+        if refused is not None:
+            self._open = False
+            desk.admission.release(decision)
+            return refused
         return self
 
     def end(self) -> asyncio.Future[Any]:

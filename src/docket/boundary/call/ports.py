@@ -45,12 +45,15 @@ class Recorder(Protocol):
     def submit(self, event: Event) -> asyncio.Future[Any]:
         """Take ``event`` now; the future is done when it is on stable storage.
 
-        It fails with EventLostError where the event is a request that must not be sent because it is not recorded.
+        Its result is None where the event is lost and the run goes on all the same.
         """
         ...
 
-    def refusal(self) -> Refused | None:
-        """Why no model call may be forwarded as the record stands, if none may."""
+    def refusal(self, *, lost: bool = False) -> Refused | None:
+        """Return why no model call may be forwarded as the record stands, if none may.
+
+        ``lost``: the request of the call in question could not be recorded.
+        """
         ...
 
 

@@ -1,7 +1,7 @@
-"""The evidence guard: what could not be written, what that means for the run, and when the ledger is full.
+"""What may be lost, what must not be, and what is refused while the record cannot be written: decisions, no file.
 
 Invariants: nothing is lost without being counted; after a failed sync nothing is ever written again (``final``); after
-a failed write the next thing written tells of the gap. Owns no file: the writer tells it what happened.
+a failed write the next thing written tells of the gap. Storage reports what it wrote and lost, and asks here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from docket.control.decision import Refused
-from docket.errors import LedgerWriteError
 from docket.ledger.codec import Draft
 from docket.ledger.events import CapExceeded, LedgerGap
 from docket.primitives.canonical import JsonObject
@@ -46,16 +45,6 @@ _ESSENTIAL = frozenset(
 """Events that may use the reserve: without them totals, ``session.end`` and receipt could not agree."""
 
 
-class EventLostError(LedgerWriteError):
-    """An event could not be recorded, and so the call it stands for is not forwarded (``refuse``)."""
-
-    code = "event-lost"
-
-    def __init__(self, message: str, refused: Refused) -> None:
-        super().__init__(message)
-        self.refused = refused
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ceilings:
     """What the policy grants a ledger: bytes and events, None for no limit."""
@@ -79,9 +68,10 @@ class Condition:
 
 
 class Guard:
-    """Counts what a run's ledger lost. Used from one thread."""
+    """Decides what of a run's ledger may be lost, and counts what was. Owned by the writer's thread."""
 
     def __init__(self, mode: WriteFailure, ceilings: Ceilings | None = None) -> None:
+        """``mode`` says whether a failure to write ends the run; ``ceilings`` is what the policy grants the ledger."""
         self.mode = mode
         self.final = False
         self._ceilings = ceilings or Ceilings()
@@ -169,12 +159,14 @@ def ceiling_met(ceilings: Ceilings, *, used: int, events: int, open_calls: int) 
     return None
 
 
-def refusal_of(mode: WriteFailure, condition: Condition, met: CapExceeded | None) -> Refused | None:
-    """Why no model call may be forwarded now, if none may."""
+def refusal_of(
+    mode: WriteFailure, condition: Condition, met: CapExceeded | None, *, lost: bool = False
+) -> Refused | None:
+    """Return why no model call may be forwarded now, if none may; ``lost``: its own request could not be recorded."""
     if met is not None:
         message = f"the ledger is full: {met.cap} is {met.limit}"
         return Refused(code=met.cap, message=message, limit=met.limit, observed=met.observed)
-    if mode != "refuse" or condition.writable:
+    if mode != "refuse" or (condition.writable and not lost):
         return None
     if condition.final:
         return Refused(code="evidence_broken", message="a sync of the ledger failed: this run records nothing more")

@@ -1,4 +1,4 @@
-"""The evidence guard: whatever the disk does, nothing acknowledged is missing and every number said is exact."""
+"""The record of a run: whatever the disk does, nothing acknowledged is missing and every number said is exact."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from docket.clock import SystemClock
-from docket.errors import LedgerWriteError, UsageError
+from docket.control.evidence import RESERVE, Ceilings, Guard, WriteFailure
+from docket.errors import LedgerError, LedgerWriteError, UsageError
 from docket.ledger.chain import Entry
 from docket.ledger.events import CapExceeded, CapWarning, Event, Note, ProcExit
 from docket.ledger.recovery import decide
 from docket.sim.disk import Fail, FaultyDisk, Operation, Short
 from docket.storage.durable import SystemDisk
-from docket.storage.guard import RESERVE, Ceilings, EventLostError, WriteFailure
 from docket.storage.paths import LEDGER, RunDirectory
 from docket.storage.reader import read_ledger
 from docket.storage.record import Position
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.recorder import RunRecorder
 from kit.runs import KEY, new_run, request, response, session_end, session_start
 
 
@@ -48,17 +49,44 @@ QUOTA = {"write": Fail(errno.EDQUOT, after=1)}
 BROKEN = {"sync": Fail(errno.EIO)}
 
 
+class Listener:
+    """Remembers what befell the record."""
+
+    def __init__(self) -> None:
+        self.met: list[CapExceeded] = []
+        self.broke: list[LedgerError] = []
+        self.losses = 0
+
+    def evidence_broke(self, error: LedgerError) -> None:
+        self.broke.append(error)
+
+    def evidence_lost(self) -> None:
+        self.losses += 1
+
+    def full(self, met: CapExceeded) -> None:
+        self.met.append(met)
+
+
+class Recorded(RunRecorder):
+    """A run's recorder with its writer at hand."""
+
+    def __init__(self, writer: LedgerWriter, mode: WriteFailure, ceilings: Ceilings) -> None:
+        self.listener, self.writer = Listener(), writer
+        super().__init__(writer, mode, ceilings, self.listener)
+
+
 async def started(
     root: Path, mode: WriteFailure, ceilings: Ceilings | None = None
-) -> tuple[LedgerWriter, Moods, list[Entry]]:
+) -> tuple[LedgerWriter, Recorded, Moods, list[Entry]]:
     disk = Moods()
     run = new_run(root, disk)
-    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), on_write_failure=mode, ceilings=ceilings)
+    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), guard=Guard(mode, ceilings))
+    recorder = Recorded(writer, mode, ceilings or Ceilings())
     entries: list[Entry] = []
     writer.observe(entries.append)
     await writer.append_watched(session_start(run.name))
     await writer.checkpoint()
-    return writer, disk, entries
+    return writer, recorder, disk, entries
 
 
 def on_disk(writer: LedgerWriter) -> list[Entry]:
@@ -73,7 +101,7 @@ def on_disk(writer: LedgerWriter) -> list[Entry]:
 async def test_when_space_returns_a_gap_event_comes_first_and_is_exact(
     tmp_path: Path, mood: dict[str, Fail | Short]
 ) -> None:
-    writer, disk, entries = await started(tmp_path, "continue")
+    writer, recorder, disk, entries = await started(tmp_path, "continue")
     await writer.append(request(1))
     disk.mood = mood
     assert await writer.append(response(1)) is None
@@ -81,7 +109,8 @@ async def test_when_space_returns_a_gap_event_comes_first_and_is_exact(
     assert await writer.append(response(2)) is None
     assert (writer.writable, writer.unwritten) == (False, 3)
     assert writer.condition.evidence.gaps == {"model.request": 1, "model.response": 2}
-    assert writer.refusal() is None
+    assert recorder.refusal() is None
+    assert recorder.refusal(lost=True) is None
     disk.mood = {}
     after = await writer.append(request(3))
     assert after is not None
@@ -104,7 +133,7 @@ async def test_when_space_returns_a_gap_event_comes_first_and_is_exact(
 
 
 async def test_after_a_failed_sync_the_file_is_never_touched_again_and_the_prefix_is_bound(tmp_path: Path) -> None:
-    writer, disk, entries = await started(tmp_path, "continue")
+    writer, _recorder, disk, entries = await started(tmp_path, "continue")
     await writer.append(request(1))
     disk.mood = BROKEN
     assert await writer.append(response(1)) is None
@@ -130,24 +159,25 @@ async def test_after_a_failed_sync_the_file_is_never_touched_again_and_the_prefi
 async def test_refuse_fails_requests_only_temporarily_while_space_may_return(
     tmp_path: Path, mood: dict[str, Fail | Short], final: bool
 ) -> None:
-    writer, disk, _ = await started(tmp_path, "refuse")
+    writer, recorder, disk, _ = await started(tmp_path, "refuse")
     await writer.append(request(1))
     disk.mood = mood
-    with pytest.raises(EventLostError) as caught:
-        await writer.append(request(2))
-    assert caught.value.refused.final is final
+    assert await recorder.append(request(2)) is None
+    lost = recorder.refusal(lost=True)
+    assert lost is not None
+    assert lost.final is final
     assert await writer.append(response(1)) is None
-    refused = writer.refusal()
+    refused = recorder.refusal()
     assert refused is not None
     assert (refused.code, refused.final) == ("evidence_broken", final)
     disk.mood = {}
     await writer.append(Note())
-    assert (writer.refusal() is None) is not final
+    assert (recorder.refusal() is None) is not final
     await writer.close()
 
 
 async def test_stop_fails_everything_from_the_first_failure_on(tmp_path: Path) -> None:
-    writer, disk, _ = await started(tmp_path, "stop")
+    writer, _recorder, disk, _ = await started(tmp_path, "stop")
     disk.mood = FULL
     with pytest.raises(LedgerWriteError, match="No space left"):
         await writer.append(request(1))
@@ -162,7 +192,7 @@ async def test_stop_fails_everything_from_the_first_failure_on(tmp_path: Path) -
 async def test_a_run_that_cannot_record_its_start_does_not_start(tmp_path: Path, mode: WriteFailure) -> None:
     disk = Moods()
     disk.mood = FULL
-    writer = LedgerWriter.create(new_run(tmp_path, disk), key=KEY, clock=SystemClock(), on_write_failure=mode)
+    writer = LedgerWriter.create(new_run(tmp_path, disk), key=KEY, clock=SystemClock(), guard=Guard(mode))
     with pytest.raises(LedgerWriteError):
         await writer.append_watched(session_start(writer.run.name))
     await writer.close()
@@ -182,7 +212,8 @@ class GuardMachine(RuleBasedStateMachine):
 
     @initialize(mode=st.sampled_from(["continue", "refuse"]))
     def start(self, mode: WriteFailure) -> None:
-        self.writer, self.disk, self.entries = self.loop.run_until_complete(started(Path(self.directory.name), mode))
+        made = self.loop.run_until_complete(started(Path(self.directory.name), mode))
+        self.writer, self.recorder, self.disk, self.entries = made
         self.mode = mode
 
     @rule(mood=st.sampled_from([{}, {}, FULL, TORN, QUOTA, {"write": Short(9)}]))
@@ -211,17 +242,15 @@ class GuardMachine(RuleBasedStateMachine):
         assert position.head == self.writer.head
 
     async def record(self, events: list[Event]) -> None:
-        waiters = [self.writer.submit(event) for event in events]
+        waiters = [self.recorder.submit(event) for event in events]
         results = await asyncio.gather(*waiters, return_exceptions=True)
         for event, result in zip(events, results, strict=True):
             if isinstance(result, Entry):
                 self.acknowledged.append(result)
                 continue
+            assert result is None
             self.lost[event.type] += 1
-            if isinstance(result, BaseException):
-                assert self.mode == "refuse"
-                assert event.type == "model.request"
-                assert isinstance(result, EventLostError)
+            assert (self.recorder.refusal(lost=True) is None) == (self.mode == "continue")
 
     @invariant()
     def nothing_acknowledged_is_missing_and_every_number_is_exact(self) -> None:
@@ -238,7 +267,7 @@ class GuardMachine(RuleBasedStateMachine):
         assert told + Counter(evidence.gaps) == self.lost
         assert evidence.ledger_complete == (not self.lost and not self.final)
         if self.final:
-            refused = self.writer.refusal()
+            refused = self.recorder.refusal()
             assert (refused is not None and refused.final) or self.mode == "continue"
 
     def teardown(self) -> None:
@@ -256,15 +285,13 @@ TestGuard = GuardMachine.TestCase
 
 async def test_a_full_ledger_is_named_once_and_its_end_always_fits(tmp_path: Path) -> None:
     limit = 2 * RESERVE
-    writer, _, entries = await started(tmp_path, "continue", Ceilings(max_bytes=limit))
-    met: list[CapExceeded] = []
-    writer.when_full(met.append)
+    writer, recorder, _, entries = await started(tmp_path, "continue", Ceilings(max_bytes=limit))
     call = 0
-    while writer.refusal() is None:
+    while recorder.refusal() is None:
         call += 1
         await writer.append(request(call, 2000))
         await writer.append(response(call))
-    refused = writer.refusal()
+    refused = recorder.refusal()
     assert refused is not None
     assert (refused.code, refused.limit, refused.final) == ("max_ledger_bytes", str(limit), True)
     for number in range(3000):  # a flood that the ceiling must hold back
@@ -273,7 +300,7 @@ async def test_a_full_ledger_is_named_once_and_its_end_always_fits(tmp_path: Pat
     assert await writer.append_watched(session_end()) is not None
     position = await writer.checkpoint()
     await writer.close()
-    assert [event.cap for event in met] == ["max_ledger_bytes"]
+    assert [event.cap for event in recorder.listener.met] == ["max_ledger_bytes"]
     assert [entry.data["cap"] for entry in entries if entry.type == "cap.exceeded"] == ["max_ledger_bytes"]
     assert (writer.run.path / LEDGER).stat().st_size <= limit
     assert on_disk(writer) == entries
@@ -282,12 +309,12 @@ async def test_a_full_ledger_is_named_once_and_its_end_always_fits(tmp_path: Pat
 
 
 async def test_the_event_ceiling_counts_the_ends_of_open_calls_and_exempts_the_run_itself(tmp_path: Path) -> None:
-    writer, _, entries = await started(tmp_path, "continue", Ceilings(max_events=10))
+    writer, recorder, _, entries = await started(tmp_path, "continue", Ceilings(max_events=10))
     for call in range(1, 5):
         await writer.append(request(call))
-    assert writer.refusal() is None
+    assert recorder.refusal() is None
     await writer.append(request(5))
-    refused = writer.refusal()
+    refused = recorder.refusal()
     assert refused is not None
     assert (refused.code, refused.limit) == ("max_events", "10")
     for call in range(1, 6):
@@ -316,7 +343,7 @@ def volume(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a tmpfs needs root")
 async def test_a_really_full_volume_loses_nothing_acknowledged_and_recovers(volume: Path) -> None:
     run = new_run(volume)
-    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), on_write_failure="continue")
+    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), guard=Guard("continue"))
     entries: list[Entry] = []
     writer.observe(entries.append)
     await writer.append_watched(session_start(run.name))
@@ -349,7 +376,7 @@ async def run_with_one_failure(root: Path, number: int, outcome: Fail | Short) -
     disk = FaultyDisk(SystemDisk(), lambda operation: outcome if operation.number == number else None)
     try:
         run = new_run(root / f"{number}", disk)
-        writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), on_write_failure="continue")
+        writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), guard=Guard("continue"))
     except (UsageError, LedgerWriteError):
         return True
     entries: list[Entry] = []
