@@ -100,6 +100,7 @@ type Bills struct {
 	models   map[string]*modelSum
 	cost     Money
 	costed   int64
+	assumed  bool
 	used     func(key []byte)
 	key      []byte
 }
@@ -111,28 +112,53 @@ func newBills(used func(key []byte)) *Bills {
 func (b *Bills) add(row Row, leaf digest) error {
 	b.tree.add(leaf)
 	b.bySource[row.Source]++
+	elsewhere := false
 	for i := range row.Items.Items {
 		item := &row.Items.Items[i]
 		unit, per := item.Get("unit_usd"), item.Get("per")
+		elsewhere = elsewhere || item.Get("model") != nil
 		if per == nil || per.Num != 1 {
 			if err := b.tokens.add(item.Get("kind").Text(), item.Get("quantity").Num); err != nil {
 				return err
 			}
 		}
 		if unit != nil {
-			b.key = priceKey(b.key[:0], row.Provider, row.Model, row.Tier, item.Get("kind"), unit, per)
+			b.key = priceKey(b.key[:0], row.Provider, served(item, "model", row.Model), served(item, "tier", row.Tier), item.Get("kind"), unit, per)
 			b.used(b.key)
 		}
 	}
 	sum := b.model(row.Provider, row.Model)
 	sum.calls++
-	if row.HasCost {
-		b.costed++
-		b.cost.add(row.Cost)
-		sum.costed = true
+	if !row.HasCost {
+		return nil
+	}
+	b.costed++
+	b.cost.add(row.Cost)
+	b.assumed = b.assumed || row.Assumed
+	sum.costed = true
+	if !elsewhere {
 		sum.cost.add(row.Cost)
+		return nil
+	}
+	for i := range row.Items.Items {
+		item := &row.Items.Items[i]
+		price, _ := amount(item.Get("unit_usd"), 6)
+		by := sum
+		if model := item.Get("model"); model != nil {
+			by = b.model(row.Provider, model)
+			by.costed = true
+		}
+		by.cost.add(price.times(item.Get("quantity").Num, item.Get("per").Num))
 	}
 	return nil
+}
+
+// served is what served an item: its own member of that name, else the row's.
+func served(item *Value, name string, row *Value) *Value {
+	if own := item.Get(name); own != nil {
+		return own
+	}
+	return row
 }
 
 func (b *Bills) model(provider, model *Value) *modelSum {
@@ -186,6 +212,8 @@ func (b *Bills) costIs(lost, unmetered int64, open bool, evidence *Value) string
 	switch {
 	case rows > 0 && b.costed == 0:
 		return "none"
+	case b.assumed:
+		return "approximate"
 	case b.bySource["reported"] == rows && b.costed == rows && lost == 0 && unmetered == 0 && !open && isWhole(evidence):
 		return "exact"
 	}

@@ -36,7 +36,7 @@ var (
 			need("unmetered", isNatural), need("tokens", isCounts),
 			need("by_source", exactly(need("none", isNatural), need("partial", isNatural), need("reported", isNatural))),
 			need("by_model", listOf(0, maxModels+1, isModelTotal)), maybe("cost_usd", isAmount),
-			need("cost_is", oneOf("exact", "lower-bound", "none")),
+			need("cost_is", oneOf("approximate", "exact", "lower-bound", "none")),
 		)),
 		need("usage", object(need("size", isNatural), need("root", hex64), maybe("rows", listOf(0, 10_000, isRow)))),
 		need("latency", object(need("unit", oneOf("us")), need("total", isPercentiles), need("first_byte", isPercentiles))),

@@ -15,12 +15,14 @@ type Row struct {
 	Items                 *Value
 	Cost                  Money
 	HasCost               bool
+	Assumed               bool
 }
 
 var (
 	isSource   = oneOf("reported", "partial", "none")
 	isItems    = listOf(0, 64, isItem)
 	isEstimate = object(need("items", isItems), need("method", isString))
+	isNamed    = listOf(1, 16, isName)
 )
 
 func isItem(v *Value) bool {
@@ -29,6 +31,11 @@ func isItem(v *Value) bool {
 	}
 	quantity, unit, per := v.Get("quantity"), v.Get("unit_usd"), v.Get("per")
 	kind := v.Get("kind")
+	for _, name := range [...]string{"model", "tier"} {
+		if served := v.Get(name); served != nil && !isString(served) {
+			return false
+		}
+	}
 	if kind == nil || !isName(kind) || quantity == nil || quantity.Kind != '0' || quantity.Num < 0 || quantity.Num > maxQuantity {
 		return false
 	}
@@ -66,7 +73,29 @@ func readUsage(usage *Value) (Row, error) {
 	if estimate := usage.Get("estimate"); estimate != nil {
 		err = readEstimate(estimate, row.Source)
 	}
+	if err == nil {
+		err = readCaveats(usage, row.Source)
+	}
+	row.Assumed = usage.Get("assumed") != nil
 	return row, err
+}
+
+// readCaveats judges what may make the bill another one (U-6).
+func readCaveats(usage *Value, source string) error {
+	for _, name := range [...]string{"unread", "assumed"} {
+		if named := usage.Get(name); named != nil && !isNamed(named) {
+			return errors.New(name + " is not 1 to 16 names")
+		}
+	}
+	if source == "reported" && usage.Get("unread") != nil {
+		return errors.New("unread members beside a reported figure")
+	}
+	if stated := usage.Get("stated_usd"); stated != nil {
+		if _, ok := amount(stated, pico); !ok {
+			return errors.New("stated_usd is not an amount")
+		}
+	}
+	return nil
 }
 
 func readEstimate(estimate *Value, source string) error {

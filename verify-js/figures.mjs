@@ -7,7 +7,7 @@ import { SILENT, TYPES } from "./events.mjs";
 import { sha256hex } from "./hashing.mjs";
 import { MAX_KEYS, MAX_PAIRS, MAX_SURVIVORS } from "./limits.mjs";
 import { Tree } from "./tree.mjs";
-import { priceKeys, usageFault } from "./usage.mjs";
+import { costOf, priceKeys, usageFault } from "./usage.mjs";
 
 const sum = (a, b) => {
   const total = a + b;
@@ -41,33 +41,41 @@ export class Bill {
   cost = 0n;
   costed = 0;
   exact = true; // every row is reported and has a cost
+  assumed = false; // some cost rests on an assumed breakdown
   #pairs = new Map();
 
   add(provider, model, usage) {
     this.rows += 1;
     this.bySource[usage.source] += 1;
     for (const item of usage.items) if (item.per !== 1) this.tokens.add(item.kind, item.quantity);
-    let key = `${provider}\u0000${model}`;
-    let pair = this.#pairs.get(key);
-    if (pair === undefined && this.#pairs.size >= MAX_PAIRS) {
-      key = "other\u0000other";
-      pair = this.#pairs.get(key);
-    }
-    if (pair === undefined) {
-      const [p, m] = key === `${provider}\u0000${model}` ? [provider, model] : ["other", "other"];
-      pair = { provider: p, model: m, calls: 0, cost: null };
-      this.#pairs.set(key, pair);
-    }
+    const pair = this.#pair(provider, model);
     pair.calls += 1;
     if (usage.cost_usd === undefined) {
       this.exact = false;
       return;
     }
-    const cost = picoOf(usage.cost_usd);
-    this.cost += cost;
+    this.cost += picoOf(usage.cost_usd);
     this.costed += 1;
-    pair.cost = (pair.cost ?? 0n) + cost;
+    this.assumed ||= usage.assumed !== undefined;
     if (usage.source !== "reported") this.exact = false;
+    pair.cost ??= 0n;
+    if (usage.items.every((item) => item.model === undefined)) {
+      pair.cost += picoOf(usage.cost_usd);
+      return;
+    }
+    for (const item of usage.items) {
+      const by = item.model === undefined ? pair : this.#pair(provider, item.model);
+      by.cost = (by.cost ?? 0n) + costOf([item]);
+    }
+  }
+
+  #pair(provider, model) {
+    const known = this.#pairs.get(`${provider}\u0000${model}`);
+    if (known !== undefined) return known;
+    const [p, m] = this.#pairs.size >= MAX_PAIRS ? ["other", "other"] : [provider, model];
+    const key = `${p}\u0000${m}`;
+    if (!this.#pairs.has(key)) this.#pairs.set(key, { provider: p, model: m, calls: 0, cost: null });
+    return this.#pairs.get(key);
   }
 
   byModel() {
@@ -80,6 +88,7 @@ export class Bill {
   /** `cost_is`, where `whole` says that nothing else is known to be missing. */
   costIs(whole) {
     if (this.rows > 0 && this.costed === 0) return "none";
+    if (this.assumed) return "approximate";
     return this.exact && whole ? "exact" : "lower-bound";
   }
 

@@ -41,7 +41,7 @@ const isReceipt = shape({
     by_model: listOf(
       shape({ provider: isString, model: isString, calls: isNatural, cost_usd: optional(isAmount) }), MAX_PAIRS + 1,
     ),
-    cost_usd: optional(isAmount), cost_is: oneOf("exact", "lower-bound", "none"),
+    cost_usd: optional(isAmount), cost_is: oneOf("approximate", "exact", "lower-bound", "none"),
   }),
   usage: shape({ size: isNatural, root: isHex64, rows: optional(listOf(isRow, 10_000)) }),
   latency: shape({ unit: oneOf("us"), total: isLatency, first_byte: isLatency }),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docket.ledger.usage import Counts
+from docket.ledger.usage import Counts, Part
 from docket.pricing.cost import price
 
 from ..providers.fixtures import Fixture, load
@@ -35,3 +35,27 @@ def test_a_fee_without_a_price_leaves_the_cost_out() -> None:
     usage = price(counts, toy_table(), "acme", "acme-chat-1", None).usage
     assert usage.cost_usd is None
     assert [item.unit_usd is None for item in usage.items] == [False, True]
+
+
+def test_each_part_has_the_prices_of_the_model_and_the_context_size_that_served_it() -> None:
+    parts = (
+        Part(None, (("input", 500), ("output", 10))),
+        Part("acme-chat-2", (("input", 500), ("output", 40))),
+        Part(None, (("input", 100), ("output", 5))),
+    )
+    counts = Counts(source="reported", items=(("input", 1100), ("output", 55)), parts=parts)
+    usage = price(counts, toy_table(), "acme", "acme-chat-1", None).usage
+    assert [(item.kind, item.quantity, item.model) for item in usage.items] == [
+        ("input", 600, None),
+        ("output", 15, None),
+        ("input", 500, "acme-chat-2"),
+        ("output", 40, "acme-chat-2"),
+    ]
+    assert str(usage.cost_usd) == "0.00415"
+
+
+def test_a_model_without_a_price_among_several_leaves_the_bill_without_a_cost() -> None:
+    parts = (Part(None, (("input", 5),)), Part("acme-new-1", (("input", 5),)))
+    usage = price(Counts("reported", (("input", 10),), parts=parts), toy_table(), "acme", "acme-chat-1", None).usage
+    assert usage.cost_usd is None
+    assert usage.items[0].unit_usd is not None

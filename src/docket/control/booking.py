@@ -21,9 +21,11 @@ from docket.providers.request import public_name
 
 UNSENT = frozenset({"connect", "dns", "tls", "not-sent"})
 """Reasons of an end before anything was sent: nothing can have been billed."""
-FEES = frozenset({"web_search", "file_search", "request"})
+FEES = frozenset({"web_search", "file_search", "maps_search", "request"})
 """Kinds that are no tokens."""
 NOTHING = Counts(source="none")
+UNKNOWN_TIER = "unknown"
+"""Stands for a tier that nobody named: it has no prices."""
 
 
 @value
@@ -49,7 +51,7 @@ class Booking:
         """The bill of ``call`` and what it is booked at."""
         model = public_name((seen.model if seen else None) or call.model)
         counts = seen.counts if seen else NOTHING
-        tier = seen.tier if seen else None
+        tier = _tier(call, seen)
         if ended.reason in UNSENT or (counts.source == "none" and _refused_by_provider(ended)):
             return Booked(None, model, tier_name(tier), Amounts(calls=1))
         if self._quota:
@@ -63,7 +65,7 @@ class Booking:
         amounts = Amounts(cost.pico if cost is not None else self._usd(call, usage, hold), tokens_of(counts), 1)
         if usage.source == "reported":
             self._learn(call, seen, counts, amounts)
-        elif _whole(ended):
+        elif _whole(ended) and not counts.unread:  # what cannot be read may cost as much as was held
             usage = replace(usage, estimate=self._estimate(call, seen))
             amounts = _at_least(amounts, _value(usage.estimate))
         else:
@@ -113,6 +115,13 @@ class Booking:
         if found is not None:
             return found.tiers.get(STANDARD)
         return self._table.dearest(call.provider) if self._unpriced == "dearest" else None
+
+
+def _tier(call: Call, seen: Observation | None) -> str | None:
+    """The tier that served: the answer's word, or ``unknown`` where it says nothing of one that was asked for."""
+    if seen is not None and seen.tier is not None:
+        return seen.tier
+    return None if tier_name(call.tier) == STANDARD else UNKNOWN_TIER
 
 
 def _answer_part(call: Call) -> Part:

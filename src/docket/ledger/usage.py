@@ -16,13 +16,38 @@ Source = Literal["reported", "partial", "none"]
 """The provider's final figure; the last figure before the stream ended early; unknown."""
 
 
+Quantities = tuple[tuple[str, int], ...]
+"""Quantities by kind; kinds never overlap."""
+
+
+@value
+class Part:
+    """What one model of several served, or one attempt of several; ``model`` None is the call's own."""
+
+    model: str | None
+    items: Quantities
+
+
 @value
 class Counts:
-    """Billed quantities by kind as the provider gave them; kinds never overlap, and ``none`` has no items."""
+    """Billed quantities by kind as the provider gave them; ``none`` has no items."""
 
     source: Source
-    items: tuple[tuple[str, int], ...] = ()
+    items: Quantities = ()
     inconsistent: bool = False
+    unread: tuple[str, ...] = ()
+    """Members of the provider's figures that are not zero and have no price here; never beside ``reported``."""
+    assumed: tuple[str, ...] = ()
+    """Breakdowns that the provider did not give and that were read as the dearest."""
+    stated_usd: Usd | None = None
+    """The cost by the word of whoever answered; never docket's own figure."""
+    parts: tuple[Part, ...] = ()
+    """``items`` as they were served, where models or attempts were several: each has prices of its own."""
+
+    @property
+    def billed(self) -> tuple[Part, ...]:
+        """What has prices of its own."""
+        return self.parts or (Part(None, self.items),)
 
 
 @value
@@ -33,11 +58,20 @@ class Item:
     quantity: int
     unit_usd: Usd | None = None
     per: int | None = None
+    model: str | None = None
+    """The model that served it, where that is not the call's."""
+    tier: str | None = None
+    """The tier that served it, where that is not the call's."""
 
     def to_json(self) -> JsonObject:
-        if self.unit_usd is None or self.per is None:
-            return {"kind": self.kind, "quantity": self.quantity}
-        return {"kind": self.kind, "quantity": self.quantity, "unit_usd": str(self.unit_usd), "per": self.per}
+        document: JsonObject = {"kind": self.kind, "quantity": self.quantity}
+        if self.unit_usd is not None and self.per is not None:
+            document |= {"unit_usd": str(self.unit_usd), "per": self.per}
+        if self.model is not None:
+            document["model"] = self.model
+        if self.tier is not None:
+            document["tier"] = self.tier
+        return document
 
 
 @value
@@ -64,6 +98,10 @@ class Usage:
     cost_usd: Usd | None = None
     estimate: Estimate | None = None
     inconsistent: bool = False
+    unread: tuple[str, ...] = ()
+    """As in ``Counts``, and so are the next two."""
+    assumed: tuple[str, ...] = ()
+    stated_usd: Usd | None = None
 
     def to_json(self) -> JsonObject:
         document: JsonObject = {"source": self.source, "items": [item.to_json() for item in self.items]}
@@ -73,4 +111,10 @@ class Usage:
             document["estimate"] = self.estimate.to_json()
         if self.inconsistent:
             document["inconsistent"] = True
+        if self.unread:
+            document["unread"] = list(self.unread)
+        if self.assumed:
+            document["assumed"] = list(self.assumed)
+        if self.stated_usd is not None:
+            document["stated_usd"] = str(self.stated_usd)
         return document

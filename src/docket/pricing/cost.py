@@ -36,30 +36,49 @@ A one-hour cache write is not among them: whoever sells it charges more than for
 
 @value
 class Bill:
-    """A priced usage and the tier whose prices were taken, with its context size where that has its own."""
+    """A priced usage and the tier whose prices its first part has, with its context size where that has its own."""
 
     usage: Usage
     tier: str
 
 
 def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: str | None) -> Bill:
-    """``counts`` at the prices of the model and tier that served them; without a price the items have none."""
-    name = tier_name(tier)
-    found = table.resolve(provider, model)
-    if found is None or counts.source == "none":
-        return Bill(unpriced(counts), name)
-    if found.sized:
-        name = sized_tier(found.tiers, name, input_tokens(counts.items))
-    rates = found.tiers.get(name, {})
-    quantities = counts.items
-    if "request" in rates:
-        quantities = (*quantities, ("request", 1))
-    return Bill(_usage(counts, quantities, rates), name)
+    """``counts`` at the prices of the models and the tier that served them; without a price the items have none.
+
+    Each part is priced on its own: its own model, and its own context size where prices depend on that.
+    """
+    asked = tier_name(tier)
+    if counts.source == "none":
+        return Bill(unpriced(counts), asked)
+    name: str | None = None
+    items: dict[tuple[str, str | None, str | None], Item] = {}
+    fee: Price | None = None
+    for part in counts.billed:
+        found = table.resolve(provider, part.model or model)
+        served = asked
+        rates: Rates = {}
+        if found is not None:
+            served = sized_tier(found.tiers, asked, input_tokens(part.items)) if found.sized else asked
+            rates = found.tiers.get(served, {})
+        if name is None:
+            name, fee = served, rates.get("request")
+        other_model = part.model if part.model != model else None
+        for kind, quantity in part.items:
+            key = (kind, other_model, served if served != name else None)
+            known = items.get(key)
+            rate = rate_of(kind, rates)
+            if known is not None:
+                quantity += known.quantity
+            unit, per = (rate.unit_usd, rate.per) if rate is not None else (None, None)
+            items[key] = Item(kind, quantity, unit, per, *key[1:])
+    if fee is not None:
+        items["request", None, None] = Item("request", 1, fee.unit_usd, fee.per)
+    return Bill(_usage(counts, tuple(items.values())), name or asked)
 
 
 def unpriced(counts: Counts) -> Usage:
     """``counts`` as a bill without any price, for subscriptions."""
-    return _usage(counts, counts.items, {})
+    return _usage(counts, tuple(Item(kind, quantity) for kind, quantity in counts.items))
 
 
 def tier_name(tier: str | None) -> str:
@@ -97,15 +116,15 @@ def sum_of(items: tuple[Item, ...]) -> Usd:
     return Usd(pico)
 
 
-def _usage(counts: Counts, quantities: tuple[tuple[str, int], ...], rates: Rates) -> Usage:
-    items: list[Item] = []
-    pico, whole = 0, counts.source != "none"
-    for kind, quantity in quantities:
-        rate = rate_of(kind, rates)
-        if rate is None:
-            items.append(Item(kind, quantity))
-            whole = False
-        else:
-            items.append(Item(kind, quantity, rate.unit_usd, rate.per))
-            pico += rate.unit_usd.pico_of(quantity, rate.per)
-    return Usage(counts.source, tuple(items), Usd(pico) if whole else None, None, counts.inconsistent)
+def _usage(counts: Counts, items: tuple[Item, ...]) -> Usage:
+    whole = counts.source != "none" and all(item.unit_usd is not None for item in items)
+    return Usage(
+        counts.source,
+        items,
+        sum_of(items) if whole else None,
+        None,
+        counts.inconsistent,
+        counts.unread,
+        counts.assumed,
+        counts.stated_usd,
+    )

@@ -54,6 +54,7 @@ def _spend(document: Any) -> list[str]:
     totals, caps = document["totals"], document["caps"]
     cost = {
         "exact": "{} USD, exact",
+        "approximate": "about {} USD (some figures are docket's dearest reading)",
         "lower-bound": "at least {} USD (a lower bound)",
         "none": "unknown: no call has a priced figure",
     }[totals["cost_is"]].format(totals.get("cost_usd"))

@@ -50,6 +50,7 @@ class Totals:
         self.rows = UsageRows()
         self.activity = Activity()
         self._exact = True
+        self._assumed = False
         self._models: dict[tuple[str, str], _Model] = {}
         self._prices: set[PriceKey] = set()
         self._total = Histogram()
@@ -86,6 +87,8 @@ class Totals:
         """How ``cost_usd`` relates to the bill; ``whole`` says that no event is known to be missing."""
         if self.rows.size and not self.costed:
             return "none"
+        if self._assumed:
+            return "approximate"
         whole = whole and self._exact and not (self.lost or self.unmetered or self.open_calls)
         return "exact" if whole else "lower-bound"
 
@@ -146,23 +149,31 @@ class Totals:
         self.estimated += "estimate" in usage
         for item in cast("list[JsonObject]", usage["items"]):
             self._add_item(provider, model, str(data["tier"]), item)
-        self._add_cost(self._model(provider, model), usage)
+        self._add_cost(provider, self._model(provider, model), usage)
 
     def _add_item(self, provider: str, model: str, tier: str, item: JsonObject) -> None:
         kind, per = str(item["kind"]), item.get("per")
+        model, tier = str(item.get("model", model)), str(item.get("tier", tier))
         if per != 1:
             count(self.tokens, kind, cast(int, item["quantity"]))
         if per is not None:
             self._prices.add((provider, model, tier, kind, str(item["unit_usd"]), cast(int, per)))
 
-    def _add_cost(self, model: _Model, usage: JsonObject) -> None:
+    def _add_cost(self, provider: str, model: _Model, usage: JsonObject) -> None:
         model.calls += 1
         cost = usage.get("cost_usd")
         if cost is not None:
-            amount = Usd.parse(str(cost))
-            self.cost += amount
+            own = Usd.parse(str(cost))
+            self.cost += own
             self.costed += 1
-            model.cost = (model.cost or ZERO) + amount
+            self._assumed = self._assumed or "assumed" in usage
+            for item in cast("list[JsonObject]", usage["items"]):
+                if "model" in item:
+                    part = Usd.parse(str(item["unit_usd"])).times(cast(int, item["quantity"]), cast(int, item["per"]))
+                    own = Usd(own.pico - part.pico)
+                    other = self._model(provider, str(item["model"]))
+                    other.cost = (other.cost or ZERO) + part
+            model.cost = (model.cost or ZERO) + own
         if cost is None or usage["source"] != "reported":
             self._exact = False
 

@@ -68,7 +68,7 @@ def figures(totals: JsonObject) -> str:
         words.append(f"{denied} refused")
     cost = totals.get("cost_usd")
     if cost is not None:
-        words.append(f"${cost}" if totals["cost_is"] == "exact" else f"at least ${cost}")
+        words.append({"exact": "", "approximate": "about "}.get(str(totals["cost_is"]), "at least ") + f"${cost}")
     elif calls:
         words.append("cost unknown")
     return ", ".join(words)

@@ -67,6 +67,7 @@ class Bill:
         self.rows = 0
         self.costed = 0
         self.exact = True
+        self.assumed = False
         self.prices: set[tuple[Any, ...]] = set()
 
     def add(self, row: Object, cost: int | None) -> None:
@@ -74,31 +75,45 @@ class Bill:
         usage, provider, model = row["usage"], row["provider"], row["model"]
         self.rows += 1
         self.sources[usage["source"]] += 1
-        tier = row["tier"]
+        tier, elsewhere = row["tier"], []
         for item in usage["items"]:
             per, kind = item.get("per"), item["kind"]
             if per != 1:
                 self.tokens.add(kind, item["quantity"])
             if per is not None:
-                self.prices.add((provider, model, tier, kind, item["unit_usd"], per))
-        key = (provider, model)
-        line = self.models.get(key)
-        if line is None:
-            if len(self.models) >= MAX_MODELS:
-                key = ("other", "other")
-            line = self.models.setdefault(key, [0, None])
+                served = item.get("model", model)
+                self.prices.add((provider, served, item.get("tier", tier), kind, item["unit_usd"], per))
+            if "model" in item:
+                elsewhere.append(item)
+        line = self._line(provider, model)
         line[0] += 1
         if cost is not None:
             self.costed += 1
             self.cost += cost
-            line[1] = cost if line[1] is None else line[1] + cost
+            self.assumed = self.assumed or "assumed" in usage
+            own = cost
+            for item in elsewhere:
+                part = decimals.rate(item["unit_usd"], item["per"]) * item["quantity"]
+                own -= part
+                other = self._line(provider, item["model"])
+                other[1] = part if other[1] is None else other[1] + part
+            line[1] = own if line[1] is None else line[1] + own
         if cost is None or usage["source"] != "reported":
             self.exact = False
 
+    def _line(self, provider: str, model: str) -> list[Any]:
+        """The calls and cost of a pair, or of ``other`` where there are too many."""
+        key = (provider, model)
+        if key not in self.models and len(self.models) >= MAX_MODELS:
+            key = ("other", "other")
+        return self.models.setdefault(key, [0, None])
+
     def cost_is(self, whole: bool) -> str:
-        """``none``, ``exact`` or ``lower-bound``; ``whole`` says that nothing was lost, open or left unmetered."""
+        """How the cost relates to the bill; ``whole`` says that nothing was lost, open or left unmetered."""
         if self.rows and not self.costed:
             return "none"
+        if self.assumed:
+            return "approximate"
         return "exact" if whole and self.exact else "lower-bound"
 
     def totals(self) -> Object:

@@ -58,7 +58,7 @@ totals = members(
             ),
             most=257,
         ),
-        "cost_is": shapes.one_of("exact", "lower-bound", "none"),
+        "cost_is": shapes.one_of("approximate", "exact", "lower-bound", "none"),
         "lost": shapes.natural,
         "unmetered": shapes.natural,
     },

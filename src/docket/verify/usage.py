@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from docket.verify import decimals
+from docket.verify import decimals, shapes
 from docket.verify.canonical import Object
 from docket.verify.report import Violation
 from docket.verify.shapes import NAME
 
 MAX_QUANTITY = 10**9
 MAX_ITEMS = 64
+MAX_NAMED = 16
 _kinds: set[str] = set()
 """Kinds found good before; bounded by ``_MAX_KINDS``."""
 _MAX_KINDS = 1024
+_SERVED = ("model", "tier")
 SOURCES = ("none", "partial", "reported")
 
 
@@ -37,6 +39,7 @@ def check(usage: Any) -> int | None:
         raise Violation("usage.inconsistent: not true")
     if "estimate" in usage:
         _check_estimate(usage["estimate"], source)
+    _check_caveats(usage, source)
     return total
 
 
@@ -51,6 +54,20 @@ def row_of(event: Object) -> Object:
         "tier": data["tier"],
         "usage": data["usage"],
     }
+
+
+def _check_caveats(usage: Object, source: str) -> None:
+    for name in ("unread", "assumed"):
+        if name in usage:
+            named = usage[name]
+            if type(named) is not list or not 1 <= len(named) <= MAX_NAMED:
+                raise Violation(f"usage.{name}: not a list of 1 to {MAX_NAMED}")
+            if not all(type(each) is str and NAME.fullmatch(each) for each in named):
+                raise Violation(f"usage.{name}: not a list of names")
+    if source == "reported" and "unread" in usage:
+        raise Violation("usage.unread: beside a reported figure")
+    if "stated_usd" in usage:
+        shapes.amount(usage["stated_usd"], "usage.stated_usd", [])
 
 
 def _check_estimate(estimate: Any, source: str) -> None:
@@ -92,6 +109,9 @@ def _sum(items: Any, path: str) -> int | None:
             raise Violation(f"{path}: {kind} has no whole price (unit_usd, and per 1 or 1000000)")
         else:
             priced = False
+        for name in _SERVED:
+            if name in item and type(item[name]) is not str:
+                raise Violation(f"{path}: the {name} of {kind} is not a string")
     return total if priced else None
 
 

@@ -377,3 +377,78 @@ def _() -> Files:
     for code in ("a", "b"):
         run.add("model.denied", {"code": code, "count": 2**53 - 1}, by="boundary")
     return ledger_of(run)
+
+
+for _phrase, _usage, _rules, _comment in (
+    ("item-model-a-number", priced(item() | {"model": 1}, cost="0.003"), "U-2", "The model of an item is a string."),
+    ("item-tier-null", priced(item() | {"tier": None}, cost="0.003"), "U-2", "The tier of an item is a string, or absent."),
+    ("unread-beside-reported", priced(item(), cost="0.003", unread=["new_fee"]), "U-6", "A figure that is not all of the bill is no final one."),
+    ("unread-empty", {"source": "none", "items": [], "unread": []}, "U-6", "A list of nothing."),
+    ("unread-17", {"source": "none", "items": [], "unread": [f"n{i}" for i in range(17)]}, "U-6", "One name too many."),
+    ("unread-no-name", {"source": "none", "items": [], "unread": [""]}, "U-6", "An empty name."),
+    ("unread-a-string", {"source": "none", "items": [], "unread": "fee"}, "U-6", "A string where a list belongs."),
+    ("assumed-empty", priced(item(), cost="0.003", assumed=[]), "U-6", "A list of nothing."),
+    ("assumed-a-number", priced(item(), cost="0.003", assumed=[1]), "U-6", "A number where a name belongs."),
+    ("stated-negative", priced(item(), cost="0.003", stated_usd="-1"), "U-6 C-8", "A negative amount."),
+    ("stated-number", priced(item(), cost="0.003", stated_usd=1), "U-6 C-8", "A number where an amount belongs."),
+):  # fmt: skip
+
+    def _caveat(usage: Any = _usage) -> Files:
+        return one(usage)
+
+    vector("usage", _phrase, "failed", "ledger.usage", rules=_rules, comment=_comment)(_caveat)
+
+
+@vector(
+    "usage",
+    "accept-several-models-in-one-call",
+    "verified",
+    rules="U-2 U-6 F-1 F-6",
+    comment="Items of three models and two tiers in one row: each has its own prices, and by_model follows the items.",
+)
+def _() -> Files:
+    run = begun()
+    run.call(
+        priced(
+            item(quantity=500),
+            item(quantity=500, unit="6") | {"model": "second"},
+            item("output", 40, "15") | {"model": "second", "tier": "priority"},
+            item("output", 10, "1") | {"tier": "flex"},
+            cost="0.00511",
+        )
+    )
+    run.call(priced(item(quantity=0) | {"model": "third"}, cost="0", stated_usd="0.0042"))
+    run.call({"source": "partial", "items": [item() | {"model": "fourth"}, {"kind": "new", "quantity": 1}]})
+    run.call({"source": "partial", "items": [item()], "cost_usd": "0.003", "unread": ["tool_usage.image_gen.tokens"]})
+    run.end()
+    return run.files()
+
+
+@vector(
+    "usage",
+    "accept-approximate",
+    "verified",
+    rules="U-6 F-1",
+    comment="A breakdown that was assumed, in a call that has a cost: the sum is neither exact nor a lower bound.",
+)
+def _() -> Files:
+    run = begun()
+    run.call(priced(item(), cost="0.003", assumed=["cached_tokens_details"]))
+    run.call({"source": "none", "items": []})
+    run.end()
+    return run.files()
+
+
+@vector(
+    "usage",
+    "accept-assumed-without-a-cost",
+    "verified",
+    rules="U-6 F-1",
+    comment="A breakdown that was assumed where no cost rests on it.",
+)
+def _() -> Files:
+    run = begun()
+    run.call({"source": "partial", "items": [{"kind": "input", "quantity": 5}], "assumed": ["details"]})
+    run.call(bill(input=3))
+    run.end()
+    return run.files()
