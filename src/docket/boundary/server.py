@@ -66,6 +66,7 @@ class Boundary:
         self._draining = False
         self._run_ended = False
         self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._token = self.token.encode()
         self.port = 0
 
     async def start(self, listener: socket.socket) -> int:
@@ -130,7 +131,28 @@ class Boundary:
     async def _serve(self, connection: Connection) -> None:
         """Answer the requests of one connection, in order, until one side ends it."""
         try:
-            while not self._draining and await self._next(connection):
+            while not self._draining:
+                try:
+                    head = await connection.head()
+                    connection.idle = False
+                    framing = request_framing(head)
+                    if len(head.named.get(b"host", ())) > 1:
+                        raise WireError("more than one Host field")
+                except WireError as error:
+                    await self._malformed(connection, error)
+                    return
+                body = RequestBody(connection, head, framing)
+                client = HttpClient(connection, head, body)
+                try:
+                    await self._route(head, body, client)
+                except WireError as error:
+                    if client.started:
+                        raise ClientGoneError("a malformed body") from error
+                    await client.refuse(self._denials.bad(error.status, "malformed_body", str(error), close=True))
+                if not (client.reusable and body.done):
+                    if not body.done:
+                        await self._linger(connection)
+                    return
                 connection.idle = True
         except ClientGoneError:
             pass
@@ -139,33 +161,6 @@ class Boundary:
             self._on_fatal(error)
         finally:
             connection.close()
-
-    async def _next(self, connection: Connection) -> bool:
-        """Answer one request; whether the connection can carry another."""
-        try:
-            head = await connection.head()
-            connection.idle = False
-            framing = request_framing(head)
-            if head.count(b"host") > 1:
-                raise WireError("more than one Host field")
-        except WireError as error:
-            await self._malformed(connection, error)
-            return False
-        body = RequestBody(connection, head, framing)
-        client = HttpClient(connection, head, body)
-        try:
-            if head.method == b"CONNECT":
-                return await self._connect(connection, head, client)
-            await self._route(head, body, client)
-        except WireError as error:
-            if client.started:
-                raise ClientGoneError("a malformed body") from error
-            await client.refuse(self._denials.bad(error.status, "malformed_body", str(error), close=True))
-        if client.reusable and body.done:
-            return True
-        if not body.done:
-            await self._linger(connection)
-        return False
 
     async def _linger(self, connection: Connection) -> None:
         try:
@@ -179,26 +174,28 @@ class Boundary:
         _, _, target = connection.start.partition(b" ")
         code = {414: "target_too_long", 431: "headers_too_long"}.get(error.status, "malformed_request")
         nobody = HttpClient(connection, _NOTHING, RequestBody(connection, _NOTHING, _NO_BODY))
-        if address(target, self.token.encode()) is not None:
+        if address(target, self._token) is not None:
             await self._denials.turn_away(error.status, code, str(error), nobody, close=True)
         else:
             await self._denials.unauthorized()
             await nobody.refuse(self._denials.bad(error.status, code, str(error), close=True))
         await self._linger(connection)
 
-    async def _connect(self, connection: Connection, head: RequestHead, client: HttpClient) -> bool:
+    async def _connect(self, head: RequestHead, client: HttpClient) -> None:
         """CONNECT to the boundary itself, as one real agent sends it, leads back here; there is no other tunnel."""
         if head.target in (b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port, b"[::1]:%d" % self.port):
-            await connection.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            return True
+            await client.connection.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            client.reusable = True
+            return
         await self._denials.unauthorized()
         await client.refuse(replace(forbidden(), close=True))
-        return False
 
     # ── routes ──
 
     def _route(self, head: RequestHead, body: RequestBody, client: HttpClient) -> Awaitable[None]:
-        found = address(head.target, self.token.encode())
+        if head.method == b"CONNECT":
+            return self._connect(head, client)
+        found = address(head.target, self._token)
         if found is None:
             return self._without_token(head, client)
         if found.name == OWN:
@@ -210,7 +207,7 @@ class Boundary:
             return client.refuse(self._denials.bad(404, "unknown_upstream", message))
         if self._run_ended:
             return self._denials.deny(RUN_ENDED, client, route.family, route.name)
-        if b"websocket" in head.tokens(b"upgrade"):
+        if b"upgrade" in head.named and b"websocket" in head.tokens(b"upgrade"):
             return self._upgrade(route, head, found, body, client)
         return self._forwarder.forward(route, head, found.rest, body, client)
 

@@ -8,6 +8,7 @@ than ``MAX_DEPTH``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import orjson
@@ -86,22 +87,22 @@ def is_canonical(value: object) -> bool:
 
 def _check(value: Json, depth: int) -> None:
     """Raise FormatError where ``value``, which is not harmless, breaks a rule that the encoder does not enforce."""
-    if type(value) is dict:
-        if depth > MAX_DEPTH:
+    pending = [(value, depth)]
+    for value, depth in pending:  # grows as it is walked
+        if depth > MAX_DEPTH and type(value) in (dict, list):
             raise FormatError(f"nested deeper than {MAX_DEPTH}")
-        if not (_NAMES.issuperset(value) or all(map(_is_name, value))):
-            raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
-        for member in value.values():
+        members: Iterable[Json]
+        if type(value) is dict:
+            if not (_NAMES.issuperset(value) or all(map(_is_name, value))):
+                raise FormatError("member name is not 1 to 128 characters of U+0020 to U+007E")
+            members = value.values()
+        elif type(value) is list:
+            members = value
+        else:
+            raise FormatError(f"{type(value).__name__} is not a value of the format")
+        for member in members:
             if type(member) not in _HARMLESS:
-                _check(member, depth + 1)
-    elif type(value) is list:
-        if depth > MAX_DEPTH:
-            raise FormatError(f"nested deeper than {MAX_DEPTH}")
-        for member in value:
-            if type(member) not in _HARMLESS:
-                _check(member, depth + 1)
-    else:
-        raise FormatError(f"{type(value).__name__} is not a value of the format")
+                pending.append((member, depth + 1))
 
 
 def _is_name(name: object) -> bool:

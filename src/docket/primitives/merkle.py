@@ -65,7 +65,7 @@ class Frontier:
 
     def mark(self) -> Mark:
         """This state, to come back to if the leaves appended next do not last."""
-        return Mark(self.size, tuple(self._stack), tuple((proof, len(proof.hashes)) for proof in self._proofs))
+        return Mark(self.size, tuple(self._stack), tuple([(proof, len(proof.hashes)) for proof in self._proofs]))
 
     def reset(self, mark: Mark) -> None:
         """Forget every leaf, and every watch, since ``mark``."""

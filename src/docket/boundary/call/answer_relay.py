@@ -114,7 +114,7 @@ class AnswerRelay:
         head = self._response.head
         private["response_sha256"] = tee.sha256
         reason = self.reason or (reason_of(seen) if 200 <= head.status < 300 else "status")
-        ended = Ended(reason, head.status, error_type, b"retry-after" in head)
+        ended = Ended(reason, head.status, error_type, b"retry-after" in head.named)
         named = text(head.first(b"request-id") or head.first(b"x-request-id"))
         return Arrived(ended, seen, tee.size, self.first_byte_at, private, named)
 

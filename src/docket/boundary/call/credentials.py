@@ -19,10 +19,10 @@ def fingerprint(head: Head, key: bytes) -> str | None:
 
     ``key`` is at most 64 random bytes of the run.
     """
-    found = [(name, value) for name in CREDENTIAL_HEADERS for value in sorted(head.values(name))]
-    if not found:
-        return None
-    digest = hashlib.blake2b(key=key, digest_size=FINGERPRINT_BYTES)
-    for name, value in found:
-        digest.update(len(value).to_bytes(4, "big") + name + b"\0" + value)
-    return digest.hexdigest()
+    digest = None
+    for name in CREDENTIAL_HEADERS:
+        if name in head.named:
+            digest = digest or hashlib.blake2b(key=key, digest_size=FINGERPRINT_BYTES)
+            for value in sorted(head.values(name)):
+                digest.update(len(value).to_bytes(4, "big") + name + b"\0" + value)
+    return digest.hexdigest() if digest is not None else None

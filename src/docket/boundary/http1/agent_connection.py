@@ -182,7 +182,9 @@ class RequestBody:
         self.framing = framing
         self.done = framing.kind == "none"
         self.trailers: tuple[Header, ...] = ()
-        self._awaited = not self.done and head.minor == 1 and b"100-continue" in head.tokens(b"expect")
+        self._awaited = (
+            not self.done and head.minor == 1 and b"expect" in head.named and b"100-continue" in head.tokens(b"expect")
+        )
         self.continued = False
         """Whether this side answered 100 Continue, so that the upstream's own must not follow."""
 

@@ -73,7 +73,8 @@ class HeldBody:
 
     def add(self, data: bytes) -> None:
         """Take the next bytes. Raises TooLargeError, OSError where the spool has no room."""
-        self.reserve(self.size + len(data))
+        if self.size + len(data) > self._reserved:
+            self.reserve(self.size + len(data))
         self.size += len(data)
         self._digest.update(data)
         if self._file is None and self.size > IN_MEMORY:

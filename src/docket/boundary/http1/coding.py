@@ -145,6 +145,8 @@ class Decoder:
 
 def content_codings(head: Head) -> list[bytes]:
     """The codings of a body in the order of their application, without ``identity``."""
+    if b"content-encoding" not in head.named:
+        return []
     return [name for name in head.tokens(b"content-encoding") if name != b"identity"]
 
 

@@ -25,6 +25,8 @@ class ProxyRule:
             text = _lookup(environment, f"{scheme}_proxy") or _lookup(environment, "all_proxy")
             if text:
                 self._add(scheme, text)
+        self.schemes = frozenset(self._proxies)
+        """Schemes of origins that may be reached through a proxy."""
         excluded = _lookup(environment, "no_proxy")
         self._excluded = [part.strip().lower() for part in excluded.split(",") if part.strip()]
 

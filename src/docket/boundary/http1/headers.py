@@ -24,9 +24,9 @@ def crossing(head: Head, framing: Framing, *, host: bytes | None = None) -> list
     framing field keeps its place and spelling where the sender used the same one; a message without a body keeps its
     own (the Content-Length of an answer to HEAD means something, RFC 9110 section 8.6).
     """
-    named = head.tokens(b"connection")
+    named = head.tokens(b"connection") if b"connection" in head.named else ()
     kind, placed = framing.kind, framing.kind == "close"
-    own = _FIELD_OF.get(kind) or (b"transfer-encoding" if b"transfer-encoding" in head else b"content-length")
+    own = _FIELD_OF.get(kind) or (b"transfer-encoding" if b"transfer-encoding" in head.named else b"content-length")
     hosted = False
     found: list[bytes] = []
     for name, line in head.lines:

@@ -73,6 +73,7 @@ class Upstreams:
     ) -> None:
         self._tasks = tasks
         self._proxy = proxy
+        self._by_proxy = "http" in proxy.schemes
         self._limits = limits
         self._context = context
         self._idle: defaultdict[Origin, Idle] = defaultdict(Idle)
@@ -86,7 +87,9 @@ class Upstreams:
         link = idle.take() or await self._connect(request.origin)
         response = Response(link, request.head.method, self._limits.silence, idle.keep)
         try:
-            await response.begin(self._tasks, self._proxied(request), informed)
+            if self._by_proxy and request.origin.scheme == "http":
+                request = self._proxied(request)
+            await response.begin(self._tasks, request, informed)
         except BaseException:
             response.close()
             raise
@@ -99,7 +102,8 @@ class Upstreams:
         the link. Raises UpstreamError as ``open`` does.
         """
         link = await self._connect(request.origin)
-        request = self._proxied(request)
+        if self._by_proxy and request.origin.scheme == "http":
+            request = self._proxied(request)
         wanted = request.head.first(b"upgrade") or b""
         fields = [*request_fields(request, NO_BODY), b"Connection: Upgrade", b"Upgrade: %b" % wanted]
         try:
@@ -118,7 +122,7 @@ class Upstreams:
     def _proxied(self, request: Outgoing) -> Outgoing:
         """In absolute form and with the proxy's credential, where one takes plain HTTP (RFC 9112 section 3.2.2)."""
         origin = request.origin
-        if origin.scheme != "http" or self._proxy.address(origin) is None:
+        if self._proxy.address(origin) is None:
             return request
         credential = self._proxy.credential(origin)
         fields = () if credential is None else (_proxy_authorization(credential),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from docket.errors import FormatError
@@ -60,29 +60,27 @@ UNTIL_CLOSE = Framing("close")
 
 
 class Head:
-    """The fields of a message: their ``lines``, and a way to look one up without walking them again.
+    """The fields of a message: their ``lines`` in order, and those of each field by its name in lower case (``named``).
 
     ``minor`` is the minor version of HTTP/1. Each line stands beside the name of its field in lower case: what is
     passed on goes as it came.
     """
 
-    __slots__ = ("_named", "lines", "minor")
+    __slots__ = ("lines", "minor", "named")
 
     def __init__(self, minor: int, lines: Iterable[bytes]) -> None:
         """``lines`` are field lines as sent, without their ends."""
         self.minor = minor
-        self.lines = [(line.partition(b":")[0].lower(), line) for line in lines]
-        self._named: dict[bytes, list[bytes]] = {}
-        named = self._named
-        for name, line in self.lines:
+        self.lines: list[tuple[bytes, bytes]] = []
+        self.named: dict[bytes, list[bytes]] = {}
+        named, ordered = self.named, self.lines
+        for line in lines:
+            name = line.partition(b":")[0].lower()
+            ordered.append((name, line))
             if name in named:
                 named[name].append(line)
             else:
                 named[name] = [line]
-
-    def __contains__(self, name: bytes) -> bool:
-        """Whether there is a field ``name`` (lower case)."""
-        return name in self._named
 
     @property
     def media_type(self) -> bytes:
@@ -92,26 +90,28 @@ class Head:
     @property
     def persists(self) -> bool:
         """Whether the connection may carry another message after this one (RFC 9112 section 9.3)."""
-        named = self.tokens(b"connection")
-        return b"close" not in named if self.minor else b"keep-alive" in named
+        if b"connection" not in self.named:
+            return self.minor == 1
+        options = self.tokens(b"connection")
+        return b"close" not in options if self.minor else b"keep-alive" in options
 
     def values(self, name: bytes) -> list[bytes]:
         """All values of the field ``name`` (lower case), in order."""
-        lines = self._named.get(name)
+        lines = self.named.get(name)
         return [line[len(name) + 1 :].strip(b" \t") for line in lines] if lines else _NO_VALUES
 
     def first(self, name: bytes) -> bytes | None:
         """The first value of the field ``name`` (lower case)."""
-        lines = self._named.get(name)
+        lines = self.named.get(name)
         return lines[0][len(name) + 1 :].strip(b" \t") if lines else None
 
     def count(self, name: bytes) -> int:
         """How many fields ``name`` (lower case) there are."""
-        return len(self._named.get(name, _NO_VALUES))
+        return len(self.named.get(name, _NO_VALUES))
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members, in lower case, of the list-valued field ``name`` (RFC 9110 section 5.6.1)."""
-        if name not in self._named:
+        if name not in self.named:
             return _NO_VALUES
         found = [part.strip(b" \t").lower() for value in self.values(name) for part in value.split(b",")]
         return [part for part in found if part]
@@ -177,30 +177,32 @@ def _headers(lines: list[bytes]) -> tuple[Header, ...]:
 
 def request_framing(head: RequestHead) -> Framing:
     """How the body of a request ends (RFC 9112 section 6.3). Raises WireError where readers could disagree."""
-    encodings = head.tokens(b"transfer-encoding")
-    if encodings:
-        if b"content-length" in head or head.minor == 0:
+    named = head.named
+    if b"transfer-encoding" in named and (encodings := head.tokens(b"transfer-encoding")):
+        if b"content-length" in named or head.minor == 0:
             raise WireError("Transfer-Encoding beside Content-Length or in HTTP/1.0")
         if encodings != [b"chunked"]:
             raise WireError("a transfer coding other than chunked", status=501)
         return CHUNKED
-    return _sized(head) if b"content-length" in head else NO_BODY
+    return _sized(head) if b"content-length" in named else NO_BODY
 
 
 def response_framing(head: ResponseHead, method: bytes) -> Framing:
     """How the body of the response to a ``method`` request ends (RFC 9112 section 6.3). Raises WireError."""
     if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
         return NO_BODY
-    encodings = head.tokens(b"transfer-encoding")
-    if encodings:
+    named = head.named
+    if b"transfer-encoding" in named and (encodings := head.tokens(b"transfer-encoding")):
         return CHUNKED if encodings[-1] == b"chunked" else UNTIL_CLOSE
-    return _sized(head) if b"content-length" in head else UNTIL_CLOSE
+    return _sized(head) if b"content-length" in named else UNTIL_CLOSE
 
 
 def _sized(head: Head) -> Framing:
-    lengths = head.values(b"content-length")
-    stated = lengths[0]
-    if not stated.isdigit() or len(stated) > MAX_SIZE_DIGITS or lengths.count(stated) != len(lengths):
+    lines = head.named[b"content-length"]
+    stated = lines[0][15:].strip(b" \t")
+    if not stated.isdigit() or len(stated) > MAX_SIZE_DIGITS:
+        raise WireError("malformed Content-Length")
+    if len(lines) > 1 and any(other != stated for other in head.values(b"content-length")):
         raise WireError("malformed Content-Length")
     length = int(stated)
     return Framing("sized", length) if length else NO_BODY
@@ -215,7 +217,7 @@ class ChunkedDecoder:
     rest: bytes = b""
     _pending: bytes = b""
     _left: int = 0
-    _after_data: bool = field(default=False)
+    _after_data: bool = False
 
     def feed(self, data: bytes) -> bytes:
         """The payload in the next bytes of the body. Raises WireError."""
