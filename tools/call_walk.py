@@ -22,7 +22,10 @@ from bench.in_memory import Agents, serving
 
 import docket
 from docket.clock import SystemClock
+from docket.control.evidence import Ceilings
+from docket.errors import LedgerError
 from docket.ledger.chain import Entry
+from docket.ledger.events import CapExceeded
 from docket.receipt.totals import Totals
 from docket.storage.keys import new_run_key
 from docket.storage.paths import RunDirectory
@@ -65,6 +68,19 @@ class Walk:
         return Counter(f"{code.co_filename.removeprefix(SOURCE)}:{code.co_qualname}" for code in self.order)
 
 
+class Nobody:
+    """Whom nothing may befall here."""
+
+    def evidence_broke(self, error: LedgerError) -> None:
+        sys.exit(str(error))
+
+    def evidence_lost(self) -> None:
+        sys.exit("an event was lost")
+
+    def full(self, met: CapExceeded) -> None:
+        sys.exit(f"{met.cap} was met")
+
+
 async def walk(*, stream: bool) -> Walk:
     """Walk one call. Its ledger lies in a directory that is thrown away."""
     seen, ended = Walk(), asyncio.Event()
@@ -78,7 +94,7 @@ async def walk(*, stream: bool) -> Walk:
         writer = LedgerWriter.create(run, key=new_run_key(), clock=SystemClock())
         writer.observe(Totals().add)
         writer.observe(look)
-        recorder = RunRecorder(writer, lambda error: sys.exit(str(error)), lambda: None)
+        recorder = RunRecorder(writer, "continue", Ceilings(), Nobody())
         async with serving(recorder, stream=stream) as boundary:
             agents = Agents(boundary, stream, connections=1)
             for _ in range(WARM):

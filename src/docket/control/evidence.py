@@ -75,7 +75,10 @@ class Guard:
         self.mode = mode
         self.final = False
         self._ceilings = ceilings or Ceilings()
-        self._pending: Counter[str] = Counter()
+        self.pending: Counter[str] = Counter()
+        """By type, what was lost and no gap event tells of yet."""
+        self._known: tuple[bool, Condition] | None = None
+        """What ``condition`` said last, while nothing has changed since."""
         self._tokens = 0
         self._cost = ZERO
         self._unwritten = 0
@@ -86,11 +89,11 @@ class Guard:
     @property
     def gap(self) -> LedgerGap | None:
         """The event that tells of what was lost and of no gap event yet, if anything was."""
-        if not self._pending:
+        if not self.pending:
             return None
         lost: JsonObject = {
-            "count": self._pending.total(),
-            "types": dict(sorted(self._pending.items())),
+            "count": self.pending.total(),
+            "types": dict(sorted(self.pending.items())),
             "tokens": self._tokens,
             "cost_usd": str(self._cost),
         }
@@ -98,20 +101,23 @@ class Guard:
 
     def disclosed(self) -> None:
         """The gap event is durable."""
-        self._pending.clear()
+        self._known = None
+        self.pending.clear()
         self._tokens, self._cost = 0, ZERO
 
     def failed(self, *, final: bool) -> None:
         """A write failed, or (``final``) a sync."""
+        self._known = None
         self._failures += 1
         self.final = self.final or final
 
     def lost(self, drafts: Iterable[Draft], seq: int) -> None:
         """``drafts`` were not written; the first of them would have had ``seq``."""
+        self._known = None
         for draft in drafts:
             if self._first is None:
                 self._first = seq
-            self._pending[draft.type] += 1
+            self.pending[draft.type] += 1
             self._unwritten += 1
             tokens, cost = _usage_of(draft)
             self._tokens += tokens
@@ -119,7 +125,7 @@ class Guard:
 
     def noted(self, *, written: bool) -> None:
         """Whether the last checkpoint that was due could be written."""
-        self._notes_missing = not written
+        self._known, self._notes_missing = None, not written
 
     def has_room(self, used: int) -> bool:
         """Whether ``used`` bytes are within the byte ceiling, its reserve left alone."""
@@ -139,15 +145,19 @@ class Guard:
 
     def condition(self, differences: bool) -> Condition:
         """The state of the record, ``differences`` saying whether another hand was found in it."""
+        if self._known is not None and self._known[0] == differences:
+            return self._known[1]
         evidence = Evidence(
             ledger_complete=not (self._unwritten or self.final or self._notes_missing),
             intact=not differences,
             unwritten_events=self._unwritten,
             write_failures=self._failures,
             first_failing_seq=self._first,
-            gaps=dict(sorted(self._pending.items())),
+            gaps=dict(sorted(self.pending.items())),
         )
-        return Condition(evidence=evidence, writable=not (self._pending or self.final), final=self.final)
+        condition = Condition(evidence=evidence, writable=not (self.pending or self.final), final=self.final)
+        self._known = differences, condition
+        return condition
 
 
 def ceiling_met(ceilings: Ceilings, *, used: int, events: int, open_calls: int) -> CapExceeded | None:

@@ -154,9 +154,11 @@ class Record:
         began_us = self._clock.monotonic_us()
         roomy = weight is not None and self._guard.has_room(self._ledger.size + weight)
         fitting = batch if roomy else self._fitting(batch)
-        if fitting and not (self.tell() and self._write(fitting, began_us)):
+        written = not fitting or ((not self._guard.pending or self.tell()) and self._write(fitting, began_us))
+        if not written:
             _lose(fitting)
-        self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)
+        if not written or len(fitting) < len(batch):
+            self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)
         took_us = self._clock.monotonic_us() - began_us
         self._committed(Committed(batch, self.condition(), self._ledger.size, took_us))
 
@@ -164,7 +166,7 @@ class Record:
         """Sign what is durable if that is due."""
         if self.due_us is None:
             return
-        if self.chain.size - self._noted >= CHECKPOINT_EVENTS or self._clock.monotonic_us() >= self.due_us:
+        if self.chain.frontier.size - self._noted >= CHECKPOINT_EVENTS or self._clock.monotonic_us() >= self.due_us:
             self.checkpoint()
 
     def checkpoint(self) -> None:
@@ -255,7 +257,7 @@ class Record:
 
     def _write(self, items: list[Item], now_us: int) -> bool:
         """Make ``items`` durable; whether that succeeded, the record otherwise being as before."""
-        before, size = self.chain.mark(), self.chain.size
+        before, size = self.chain.mark(), self.chain.frontier.size
         try:
             if self._guard.final:
                 raise SyncFailedError("an earlier sync failed")
