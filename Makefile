@@ -3,7 +3,7 @@ V := .venv
 BIN := $(V)/bin
 INDEX = $(BIN)/python -m pip install -q --disable-pip-version-check
 DEMO := .venv-demo
-NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140
+NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140 axe-core@4.10.3
 .DEFAULT_GOAL := help
 .PHONY: image-trial dist man linters terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
 
@@ -70,7 +70,7 @@ test-agents: venv ## real agents, installed into a directory thrown away, throug
 docs: venv ## write again the pages that are generated from the code
 	$(BIN)/python -m tools.policy_page > docs/policy.md
 
-node-sdks: ## install the providers' Node SDKs, which some end-to-end tests drive
+node-sdks: ## install the providers' Node SDKs and axe-core, which some tests drive
 	npm install --no-audit --no-fund --silent --prefix .node-sdks $(NODE_SDKS)
 
 terminal-session: venv ## record an interactive agent under docket in a real terminal, for docs/supervision.md

@@ -23,7 +23,8 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
         "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
         "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     },
-    "Read what happened": {
+    "Read what happens, and what happened": {
+        "watch": ("docket.cli.watch", "Watch a run while it goes on."),
         "ls": ("docket.cli.ls", "List runs."),
         "report": ("docket.cli.report", "Show a receipt."),
         "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
