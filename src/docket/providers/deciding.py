@@ -21,10 +21,16 @@ _CASED = (
 DECIDING = frozenset(_CASED.split())
 """Members of a request by which docket decides."""
 _FOLDED = frozenset(name.casefold() for name in DECIDING)
+_harmless = set(DECIDING)
+"""Names that were found to be read alike by everybody: nearly all names of requests are the protocol's own."""
+MAX_HARMLESS = 1024
+MAX_NAME = 64
+"""Names remembered at most, and their longest in characters, which bounds memory whatever agents send."""
 _OBJECTS = ("generationConfig", "generation_config", "options", "stream_options", "inferenceConfig")
 """Members of the body whose own members decide."""
 _LISTS = ("fallbacks", "models", "tools")
 """Members of the body that list objects whose own members decide."""
+_NESTED = frozenset((*_OBJECTS, *_LISTS))
 _COUNTS = ("n", "best_of", "candidateCount", "candidate_count")
 """Members that multiply an answer; one that is no count could mean any number."""
 
@@ -64,8 +70,12 @@ def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _objects(document: Document) -> list[Document]:
     """The objects of a body whose members decide: itself, and some inside it."""
-    nested = [member(document, name) for name in _OBJECTS]
-    return [document, *nested, *(each for name in _LISTS for each in members(document, name))]
+    found = [document]
+    if not _NESTED.isdisjoint(document):  # a plain request has none of them
+        found += [member(document, name) for name in _OBJECTS]
+        for name in _LISTS:
+            found += members(document, name)
+    return found
 
 
 def _repeated(document: Document) -> str | None:
@@ -78,12 +88,18 @@ def _repeated(document: Document) -> str | None:
 def _misread(document: Document) -> str | None:
     """A deciding name in other letters (``Model``), or a multiplier that is no count."""
     for each in _objects(document):
+        if _harmless.issuperset(each):
+            continue
         for name in each:
-            if name not in DECIDING and name.casefold() in _FOLDED:
+            if name in DECIDING:
+                continue
+            if name.casefold() in _FOLDED:
                 return name
-    for place in (document, member(document, "generationConfig"), member(document, "generation_config")):
-        for name in _COUNTS:
-            value = place.get(name)
+            if len(_harmless) < MAX_HARMLESS and len(name) <= MAX_NAME:
+                _harmless.add(name)
+    for name in _COUNTS:
+        for place in (document, document.get("generationConfig"), document.get("generation_config")):
+            value = place.get(name) if isinstance(place, dict) else None
             if value is not None and type(value) is not int:
                 return name
     return None

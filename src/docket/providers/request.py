@@ -15,6 +15,9 @@ MAX_PUBLIC = 128
 UNFIT = "unfit"
 MAX_MODELS = 64
 """Models that one request may name; a longer list is refused as ambiguous."""
+_LISTS = ("models", "fallbacks", "fallback_models")
+_FURTHER = frozenset({*_LISTS, "fallback_model", "tools"})
+"""Members of a body in which further models may stand."""
 NOT_AN_OBJECT = "its body is no JSON object"
 
 
@@ -84,13 +87,15 @@ def public_name(name: str) -> str:
 
 def models_of(document: Document, path: str) -> tuple[str, ...]:
     """Every model that a request may use: those of its path, its own, its fallbacks, those of its tools."""
-    found = [*models_named(path), text(document, "model"), text(document, "fallback_model")]
-    for name in ("models", "fallbacks", "fallback_models"):
-        listed = document.get(name)
-        found += [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
-        found.append(text(document, name))
-        found += [text(each, "model") for each in members(document, name)]
-    found += [text(tool, "model") for tool in members(document, "tools")]
+    found = [*models_named(path), text(document, "model")]
+    if not _FURTHER.isdisjoint(document):  # a plain request names none
+        found.append(text(document, "fallback_model"))
+        for name in _LISTS:
+            listed = document.get(name)
+            found += [each for each in listed if isinstance(each, str)] if isinstance(listed, list) else []
+            found.append(text(document, name))
+            found += [text(each, "model") for each in members(document, name)]
+        found += [text(tool, "model") for tool in members(document, "tools")]
     return tuple(dict.fromkeys(name.removeprefix("models/") for name in found if name))
 
 

@@ -6,6 +6,7 @@ than one reading here, so that whoever classifies it can take the strictest.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import unquote
 
 MAX_DECODINGS = 4
@@ -15,6 +16,9 @@ _ENDS = ";?#\0"
 _BEFORE_A_MODEL = frozenset({"models", "model", "endpoints", "tunedmodels", "deployments"})
 """Segments, in lower case, that stand before a model's name: Google, Bedrock, Vertex AI, tuned models, Azure."""
 _BEDROCK = frozenset({"invoke", "invoke-with-response-stream", "converse", "converse-stream"})
+
+USUAL_PATH = 256
+"""Characters of a path whose models are remembered: an agent uses a handful of them, and none is longer."""
 
 Segments = tuple[str, ...]
 
@@ -37,6 +41,11 @@ def readings(path: str) -> tuple[Segments, ...]:
 
 def models_named(path: str) -> tuple[str, ...]:
     """The models that ``path`` names by any reading, without a verb (``:generateContent``) behind them."""
+    return _models_named(path) if len(path) <= USUAL_PATH else _models_named.__wrapped__(path)
+
+
+@lru_cache(maxsize=1024)
+def _models_named(path: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for segments in readings(path):
         for at, segment in enumerate(segments[:-1]):
