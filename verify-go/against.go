@@ -92,7 +92,7 @@ func (p *procedure) readTail(lines *Lines) {
 }
 
 func (p *procedure) judgedNotes() {
-	ids := checkIDs[10:15]
+	ids := checkIDs[10:16]
 	switch {
 	case p.notes == nil:
 		p.skip("needs a ledger with its checkpoints", ids...)
@@ -110,8 +110,8 @@ func (p *procedure) judgedNotes() {
 func (p *procedure) bindings() {
 	if p.input.ledger == nil {
 		p.skip("needs a ledger", checkIDs[1:10]...)
-		p.skip("needs a ledger with its checkpoints", checkIDs[10:16]...)
-		p.skip("needs a ledger", checkIDs[16:21]...)
+		p.skip("needs a ledger with its checkpoints", checkIDs[10:17]...)
+		p.skip("needs a ledger", checkIDs[17:22]...)
 		return
 	}
 	if p.failed {
@@ -119,9 +119,11 @@ func (p *procedure) bindings() {
 	}
 	r, l := p.receipt, p.ledger
 	if r == nil {
-		p.skip("needs a receipt", checkIDs[15:20]...)
+		p.skip("needs a receipt", checkIDs[16:21]...)
 	} else {
-		if p.notes == nil {
+		if r.kind() == "from-memory" {
+			p.skip("made where the file could not be written", "checkpoints.last")
+		} else if p.notes == nil {
 			p.skip("needs a receipt and a ledger with its checkpoints", "checkpoints.last")
 		} else {
 			p.check("checkpoints.last", p.lastNote)
@@ -155,7 +157,7 @@ func (p *procedure) lastNote() error {
 
 func (p *procedure) openCalls() error {
 	cutOff := p.receipt == nil && (p.ledger.gaps == nil || p.ledger.fragment)
-	if cutOff || p.receipt != nil && !p.receipt.complete() {
+	if cutOff || p.receipt != nil && p.receipt.recovered() {
 		return nil
 	}
 	gaps := p.ledger.gaps
@@ -171,7 +173,7 @@ func (p *procedure) openCalls() error {
 
 func (p *procedure) against() {
 	if p.receipt == nil || p.ledger == nil {
-		p.skip("needs a receipt and a ledger", checkIDs[35:41]...)
+		p.skip("needs a receipt and a ledger", checkIDs[36:42]...)
 		return
 	}
 	d := &p.receipt.doc
@@ -259,7 +261,9 @@ func (f *Figures) wrongActivity(r *Value) string {
 	if saved := r.At("cache", "saved_usd"); saved != nil && saved.Text() != f.saved.spell() {
 		return "cache.saved_usd"
 	}
-	if (r.At("session", "breach") == nil) != (f.breach == "") {
+	breach := r.At("session", "breach")
+	lost := breach != nil && breach.Get("seq") == nil && f.breach == "" // its event is among the lost ones
+	if (breach == nil) != (f.breach == "") && !lost {
 		return "session.breach"
 	}
 	if f.breach != "" {

@@ -18,7 +18,7 @@ type NoteReader struct {
 // next is the next whole note, nil at the end or at a torn one.
 func (r *NoteReader) next() (*Note, error) {
 	var text []byte
-	for lines := 0; lines < 5; lines++ {
+	for lines := 0; lines < 6; lines++ {
 		line, err := r.line()
 		if err != nil {
 			return nil, err
@@ -71,13 +71,13 @@ func (c *Checkpoints) advance() {
 		c.finished = true
 		return
 	}
-	before := int64(0)
+	before, lost := int64(0), int64(maxInt)
 	if c.last != nil {
-		before = c.last.size
+		before, lost = c.last.size, c.last.lost
 	}
 	switch {
-	case note.size <= before:
-		c.fail("checkpoints.order", fmt.Sprintf("size %d after size %d", note.size, before))
+	case note.size < before || note.size == before && note.lost <= lost:
+		c.fail("checkpoints.order", fmt.Sprintf("size %d after size %d, and no further loss", note.size, before))
 	case c.limit >= 0 && note.size > c.limit:
 		c.beyond, c.finished = true, true
 	default:
@@ -105,6 +105,8 @@ func (c *Checkpoints) reached(l *Ledger) {
 			c.fail("checkpoints.root", fmt.Sprintf("the note of size %d has another root", note.size))
 		case !note.signedBy(l.current().runKey()):
 			c.fail("checkpoints.signature", fmt.Sprintf("the note of size %d is not signed by the run key", note.size))
+		case note.lost < l.figures.lost || c.last != nil && note.lost < c.last.lost:
+			c.fail("checkpoints.lost", fmt.Sprintf("the note of size %d tells of fewer losses than before", note.size))
 		default:
 			c.judged, c.last = true, note
 			l.current().note = note

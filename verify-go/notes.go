@@ -13,41 +13,52 @@ import (
 
 const maxNoteLine = 1024
 
-// Note is a signed checkpoint; raw holds its five lines.
+// Note is a signed checkpoint; raw holds its six lines.
 type Note struct {
 	raw       string
 	origin    string
 	size      int64
 	root      digest
+	lost      int64
 	keyID     string
 	signature []byte
 	message   []byte
 }
 
-var errNote = errors.New("not a note of five lines in their one spelling")
+var errNote = errors.New("not a note of six lines in their one spelling")
 
 // readNote reads exactly one note (T-2, T-3).
 func readNote(text string) (*Note, error) {
 	lines := strings.SplitAfter(text, "\n")
-	if len(lines) != 6 || lines[5] != "" || !utf8.ValidString(text) {
+	if len(lines) != 7 || lines[6] != "" || !utf8.ValidString(text) {
 		return nil, errNote
 	}
-	for i := range lines[:5] {
+	for i := range lines[:6] {
 		if len(lines[i]) > maxNoteLine {
 			return nil, errNote
 		}
 		lines[i] = strings.TrimSuffix(lines[i], "\n")
 	}
-	size, err := strconv.ParseInt(lines[1], 10, 64)
-	if err != nil || size < 0 || size > maxInt || strconv.FormatInt(size, 10) != lines[1] {
+	size, err := plain(lines[1])
+	lost, err2 := plain(strings.TrimPrefix(lines[3], "lost "))
+	if err != nil || err2 != nil || !strings.HasPrefix(lines[3], "lost ") {
 		return nil, errNote
 	}
-	root, blob := base64Of(lines[2]), base64Of(strings.TrimPrefix(lines[4], "— "+lines[0]+" "))
-	if len(root) != 32 || lines[3] != "" || !strings.HasPrefix(lines[4], "— "+lines[0]+" ") || len(blob) != 68 {
+	root, blob := base64Of(lines[2]), base64Of(strings.TrimPrefix(lines[5], "— "+lines[0]+" "))
+	if len(root) != 32 || lines[4] != "" || !strings.HasPrefix(lines[5], "— "+lines[0]+" ") || len(blob) != 68 {
 		return nil, errNote
 	}
-	message := strings.Join(lines[:3], "\n") + "\n"
-	return &Note{text, lines[0], size, digest(root), string(blob[:4]), blob[4:], []byte(message)}, nil
+	message := strings.Join(lines[:4], "\n") + "\n"
+	return &Note{text, lines[0], size, digest(root), lost, string(blob[:4]), blob[4:], []byte(message)}, nil
+}
+
+// plain reads a count in its one spelling.
+func plain(text string) (int64, error) {
+	number, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || number < 0 || number > maxInt || strconv.FormatInt(number, 10) != text {
+		return 0, errNote
+	}
+	return number, nil
 }
 
 func base64Of(text string) []byte {

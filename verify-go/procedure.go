@@ -11,11 +11,11 @@ import (
 var checkIDs = []string{
 	"receipt.form", "ledger.form", "ledger.seq", "ledger.prev", "ledger.hash", "ledger.time", "ledger.sessions", "ledger.calls",
 	"ledger.usage", "ledger.end", "checkpoints.form", "checkpoints.order", "checkpoints.size", "checkpoints.root",
-	"checkpoints.signature", "checkpoints.last", "binding.size", "binding.root", "binding.head", "binding.tail", "calls.open",
+	"checkpoints.signature", "checkpoints.lost", "checkpoints.last", "binding.size", "binding.root", "binding.head", "binding.tail", "calls.open",
 	"starts.event", "starts.proof", "starts.sessions", "end.event", "end.proof", "end.figures", "usage.rows", "usage.root",
 	"totals.rows", "totals.bindings", "policy.digest", "prices.tables", "prices.rows", "ops.evidence", "against.starts",
 	"against.usage", "against.totals", "against.prices", "against.latency", "against.activity", "checkpoint.form",
-	"checkpoint.binding", "checkpoint.signature", "proof.form", "proof.event", "proof.inclusion", "proof.checkpoint",
+	"checkpoint.binding", "checkpoint.signature", "checkpoint.lost", "proof.form", "proof.event", "proof.inclusion", "proof.checkpoint",
 	"endorsement", "signature.run", "signature.operator", "pin.run_key", "pin.root", "pin.operator",
 }
 
@@ -147,7 +147,7 @@ func (p *procedure) verdict() string {
 
 func (p *procedure) ofKind() string {
 	r := p.receipt
-	if !r.complete() {
+	if r.recovered() {
 		if p.ledger != nil {
 			return "recovered"
 		}
@@ -194,7 +194,7 @@ func (p *procedure) say() {
 			endorsers++
 		}
 	}
-	if len(starts) > 0 && (p.receipt == nil || p.receipt.complete()) {
+	if len(starts) > 0 && (p.receipt == nil || !p.receipt.recovered()) {
 		last := starts[len(starts)-1].Data
 		vouching = "vouched for by the run key " + last.Get("run_key").Text()
 		if e := last.Get("endorsement"); e != nil {

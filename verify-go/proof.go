@@ -7,7 +7,7 @@ const maxProof = 4 << 20
 var proofShape = exactly(need("format", oneOf("docket-proof/1")), need("docket", isDocket), need("checkpoint", isString), need("event", isPair), need("start", isPair))
 
 func (p *procedure) ofProof() {
-	ids := checkIDs[44:48]
+	ids := checkIDs[46:50]
 	if p.input.proof == nil {
 		p.skip("needs a proof", ids...)
 		return

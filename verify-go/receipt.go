@@ -11,7 +11,7 @@ import (
 func (p *procedure) ofReceipt() {
 	r := p.receipt
 	if r == nil {
-		p.skip("needs a receipt", checkIDs[21:35]...)
+		p.skip("needs a receipt", checkIDs[22:36]...)
 		return
 	}
 	p.check("starts.event", r.startsEvent)
@@ -355,17 +355,20 @@ func priceBefore(a, b *Value) bool {
 // evidenceRule judges R-9.
 func (r *Receipt) evidenceRule() error {
 	e := r.evidence()
+	if breach := r.doc.At("session", "breach"); breach != nil && breach.Get("seq") == nil && e.Get("unwritten_events").Num == 0 {
+		return errors.New("a breach without its event, and no event is lost")
+	}
 	if e.Get("ledger_complete").Kind != 't' {
 		return nil
 	}
-	if e.Get("unwritten_events").Num != 0 || len(e.Get("gaps").Items) != 0 || e.Get("first_failing_seq") != nil || r.complete() && r.doc.Get("end") == nil {
+	if e.Get("unwritten_events").Num != 0 || len(e.Get("gaps").Items) != 0 || e.Get("first_failing_seq") != nil || r.doc.Get("end") == nil {
 		return errors.New("ledger_complete is contradicted")
 	}
 	return nil
 }
 
 func (p *procedure) checkpoint() {
-	ids := checkIDs[41:44]
+	ids := checkIDs[42:46]
 	if p.receipt == nil || p.receipt.checkpoint() == "" {
 		p.skip("needs a receipt with a checkpoint", ids...)
 		return
@@ -389,5 +392,10 @@ func (p *procedure) checkpoint() {
 			}
 		}
 		return holds(note.signedBy(key), "the checkpoint is not signed by the run key of its session")()
+	})
+	p.check(ids[3], func() error {
+		said := r.evidence().Get("unwritten_events").Num
+		right := said == note.lost || said > note.lost && r.doc.Get("end") == nil
+		return holds(right, fmt.Sprintf("%d events lost, the checkpoint says %d", said, note.lost))()
 	})
 }

@@ -19,12 +19,12 @@ var (
 		need("docket", isDocket),
 		need("created_at", isTime),
 		need("tool", isObject),
-		need("kind", oneOf("complete", "recovered")),
+		need("kind", oneOf("complete", "recovered", "from-memory")),
 		need("session", object(
 			need("outcome", oneOf("completed", "failed", "breached", "interrupted", "lost")), need("exit", isExit),
 			need("elapsed_us", isNatural), need("orphans", isNatural), need("survivors", listOf(0, maxNamed, isCount)),
 			need("sessions", isCount), need("drill", isBool),
-			maybe("breach", object(need("cap", isString), need("limit", isString), need("observed", isString), need("seq", isNatural))),
+			maybe("breach", object(need("cap", isString), need("limit", isString), need("observed", isString), maybe("seq", isNatural))),
 		)),
 		need("policy", object(need("digest", hex64), need("document", isObject))),
 		need("prices", object(
@@ -87,7 +87,8 @@ type Receipt struct {
 	end    *Event
 }
 
-func (r *Receipt) complete() bool   { return r.doc.Get("kind").Text() == "complete" }
+func (r *Receipt) kind() string     { return r.doc.Get("kind").Text() }
+func (r *Receipt) recovered() bool  { return r.kind() == "recovered" }
 func (r *Receipt) evidence() *Value { return r.doc.At("ops", "evidence") }
 func (r *Receipt) rows() *Value     { return r.doc.At("usage", "rows") }
 func (r *Receipt) checkpoint() string {
@@ -110,11 +111,11 @@ func readReceipt(data []byte) (*Receipt, error) {
 		roles += doc.Get("signatures").Items[i].Get("role").Text() + " "
 	}
 	switch {
-	case !r.complete() && (doc.Get("end") != nil || roles != ""):
-		return nil, errors.New("a recovered receipt with an end or a signature")
-	case r.complete() && r.checkpoint() == "":
-		return nil, errors.New("a complete receipt without a checkpoint")
-	case r.complete() && roles != "run " && roles != "run operator ":
+	case r.kind() != "complete" && doc.Get("end") != nil || r.recovered() && roles != "":
+		return nil, errors.New("a receipt that is not complete with an end, or a recovered one with a signature")
+	case !r.recovered() && r.checkpoint() == "":
+		return nil, errors.New("a signed receipt without a checkpoint")
+	case !r.recovered() && roles != "run " && roles != "run operator ":
 		return nil, errors.New("the roles of the signatures are neither run nor run, operator")
 	}
 	return r, nil

@@ -81,6 +81,7 @@ func oneOf(words ...string) shape {
 func isObject(v *Value) bool  { return v.Kind == 'o' }
 func isString(v *Value) bool  { return v.Kind == 's' }
 func isBool(v *Value) bool    { return v.Kind == 't' || v.Kind == 'f' }
+func isKnown(v *Value) bool   { return isBool(v) || oneOf("unknown")(v) }
 func isNatural(v *Value) bool { return v.Kind == '0' && v.Num >= 0 }
 func isCount(v *Value) bool   { return v.Kind == '0' && v.Num >= 1 }
 
@@ -158,7 +159,7 @@ func isPer(v *Value) bool { return v.Kind == '0' && (v.Num == 1 || v.Num == 1_00
 
 var (
 	isExit        = object(maybe("code", isNatural), maybe("signal", isCount))
-	isEvidence    = object(need("ledger_complete", isBool), need("intact", isBool), need("unwritten_events", isNatural), need("write_failures", isNatural), need("gaps", isCounts), maybe("first_failing_seq", isNatural))
+	isEvidence    = object(need("ledger_complete", isKnown), need("intact", isBool), need("unwritten_events", isNatural), need("write_failures", isNatural), need("gaps", isCounts), maybe("first_failing_seq", isNatural))
 	isOps         = object(need("evidence", isEvidence))
 	isProof       = exactly(need("index", isNatural), need("size", isNatural), need("hashes", listOf(0, 64, hex64)))
 	isPair        = exactly(need("event", isObject), need("proof", isProof))

@@ -37,7 +37,7 @@ func (p *procedure) vouching() {
 	} else {
 		p.check("endorsement", func() error { return endorsements(starts) })
 	}
-	if p.receipt == nil || !p.receipt.complete() {
+	if p.receipt == nil || p.receipt.recovered() {
 		p.skip("needs a complete receipt", "signature.run", "signature.operator")
 		return
 	}

@@ -35,6 +35,7 @@ export async function readLedger(p) {
 
 /** B-3. */
 function lastNote(p, notes) {
+  if (p.receipt.kind === "from-memory") return; // made where the file could not be written
   const quoted = p.receipt.ledger.checkpoint;
   p.need("checkpoints.last", (notes.last ?? "") === quoted, "not the note that the receipt quotes");
   if (p.receipt.end !== undefined && !p.ledger.continued && notes.follows) {
@@ -92,12 +93,13 @@ function differingActivity(p, figures) {
   const of = (type) => figures.of(type);
   const x = (name) => of(`x-docket.${name}`);
   const breach = session.breach && ["cap", "limit", "observed", "seq"].map((name) => session.breach[name]);
+  const breachLost = session.breach?.seq === undefined && figures.breach === undefined; // its event is among the lost ones
   const rows = {
     elapsed_us: [session.elapsed_us, figures.elapsed],
     orphans: [session.orphans, of("proc.orphan")],
     survivors: [session.survivors, figures.survivors],
     drill: [session.drill, x("fault-injected") > 0],
-    breach: [breach, figures.breach && Object.values(figures.breach)],
+    breach: breachLost ? [0, 0] : [breach, figures.breach && Object.values(figures.breach)],
     sessions: [session.sessions, of("session.start")],
     changes: [files.changes, figures.changes.counts],
     snapshots: [files.snapshots, of("fs.snapshot")],

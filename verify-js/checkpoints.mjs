@@ -14,7 +14,8 @@ export class Notes {
   follows = false; // something stands behind it
   #lines;
   #next = null;
-  #before = 0;
+  #before = { size: 0, lost: Infinity };
+  #lost = 0;
   #most;
 
   constructor(source, most) {
@@ -27,7 +28,7 @@ export class Notes {
     this.#next = null;
     if (this.fault !== null || this.follows) return;
     const lines = [];
-    while (lines.length < 5) {
+    while (lines.length < 6) {
       const line = await this.#lines.next();
       if (line === null) {
         if (this.#lines.rest >= MAX_NOTE_LINE) this.#fail("checkpoints.form", "a line that is too long");
@@ -44,28 +45,33 @@ export class Notes {
       if (!(error instanceof Malformed)) throw error;
       return this.#fail("checkpoints.form", error.message);
     }
-    if (note.size <= this.#before) return this.#fail("checkpoints.order", "sizes do not grow");
+    const { size, lost } = this.#before;
+    if (note.size < size || (note.size === size && note.lost <= lost)) {
+      return this.#fail("checkpoints.order", "neither size nor losses grow");
+    }
     if (note.size > this.#most) {
       this.follows = true;
       return;
     }
     this.#next = note;
-    this.#before = note.size;
+    this.#before = note;
   }
 
   #fail(check, detail) {
     this.fault ??= new Fail(check, detail);
   }
 
-  /** Judge the note over `size` events, if there is one. */
-  async at(size, origin, tree, starts) {
+  /** Judge the notes over `size` events, if there are any; the ledger has `told` of so many losses. */
+  async at(size, origin, tree, starts, told) {
     while (this.#next !== null && this.#next.size === size) {
       const note = this.#next;
       const session = starts.findLast((start) => start.seq < size);
       if (note.origin !== origin) this.#fail("checkpoints.order", "another origin");
       else if (note.root !== tree.root()) this.#fail("checkpoints.root", `over ${size} events`);
       else if (!(await noteSignedBy(note, session.data.run_key))) this.#fail("checkpoints.signature", `over ${size} events`);
+      else if (note.lost < this.#lost || note.lost < told) this.#fail("checkpoints.lost", `over ${size} events`);
       if (this.fault !== null) return;
+      this.#lost = note.lost;
       this.judged += 1;
       this.last = note.text;
       session.note = note.text;

@@ -98,7 +98,7 @@ export class Bill {
 }
 
 export const isWhole = (evidence) =>
-  evidence.ledger_complete && evidence.unwritten_events === 0 && Object.keys(evidence.gaps).length === 0;
+  evidence.ledger_complete === true && evidence.unwritten_events === 0 && Object.keys(evidence.gaps).length === 0;
 
 /** Samples cut to three significant digits, and their percentiles (F-4). */
 class Samples {

@@ -120,7 +120,7 @@ export class Ledger {
       this.add(line);
       if (notes !== null && notes.wanted === this.size) {
         const docket = this.receipt?.docket ?? this.starts[0].data.docket;
-        await notes.at(this.size, `docket/${docket}`, this.tree, this.starts);
+        await notes.at(this.size, `docket/${docket}`, this.tree, this.starts, this.figures.lost);
       }
     }
     if (this.size < most) {

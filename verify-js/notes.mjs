@@ -13,28 +13,35 @@ function base64(text, length) {
   return Uint8Array.from(binary, (character) => character.charCodeAt(0));
 }
 
-/** A note from its five lines (T-2, T-3). Throws Malformed. */
+function countOf(text, what) {
+  if (!/^(0|[1-9][0-9]*)$/.test(text)) bad(what);
+  const count = text.length > 16 ? NaN : Number(text);
+  if (!Number.isSafeInteger(count)) bad(what);
+  return count;
+}
+
+/** A note from its six lines (T-2, T-3). Throws Malformed. */
 export function noteOf(lines) {
-  const [origin, sizeText, rootText, empty, signed] = lines;
+  const [origin, sizeText, rootText, lostText, empty, signed] = lines;
   if (lines.some((line) => byteLength(line) >= MAX_NOTE_LINE)) bad("a line that is too long");
-  if (!/^(0|[1-9][0-9]*)$/.test(sizeText)) bad("size");
-  const size = sizeText.length > 16 ? NaN : Number(sizeText);
-  if (!Number.isSafeInteger(size)) bad("size");
+  const size = countOf(sizeText, "size");
+  if (!lostText.startsWith("lost ")) bad("not a number of lost events");
+  const lost = countOf(lostText.slice("lost ".length), "lost events");
   const root = toHex(base64(rootText, 32));
   const prefix = `\u2014 ${origin} `;
   if (empty !== "" || origin === "" || !signed.startsWith(prefix)) bad("not a signed note");
   const blob = base64(signed.slice(prefix.length), 68);
   return {
-    origin, size, root, keyId: toHex(blob.subarray(0, 4)), signature: blob.subarray(4),
-    signed: `${origin}\n${sizeText}\n${rootText}\n`, text: `${lines.join("\n")}\n`,
+    origin, size, root, lost, keyId: toHex(blob.subarray(0, 4)), signature: blob.subarray(4),
+    signed: `${origin}\n${sizeText}\n${rootText}\n${lostText}\n`, text: `${lines.join("\n")}\n`,
   };
 }
 
 /** A note from its whole text. Throws Malformed. */
 export function noteOfText(text) {
   const lines = text.split("\n");
-  if (lines.length !== 6 || lines[5] !== "") bad("not five lines");
-  return noteOf(lines.slice(0, 5));
+  if (lines.length !== 7 || lines[6] !== "") bad("not six lines");
+  return noteOf(lines.slice(0, 6));
 }
 
 export async function noteSignedBy(note, key) {

@@ -64,7 +64,7 @@ class Procedure {
     }
     if (this.given.proof !== null) await proofOfOneEvent(this);
     await endorsements(this);
-    if (this.receipt !== null && this.receipt.kind === "complete") await signedByRoles(this);
+    if (this.receipt !== null && this.receipt.kind !== "recovered") await signedByRoles(this);
     pinnedValues(this);
   }
 

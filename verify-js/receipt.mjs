@@ -101,7 +101,7 @@ export function usageRows(p) {
 
 /** R-8 to R-10. */
 export function agreeWithin(p) {
-  const { totals, usage, caps, session, resilience, network, policy, prices, starts, ops, kind, end } = p.receipt;
+  const { totals, usage, caps, session, resilience, network, policy, prices, starts, ops, end } = p.receipt;
   const add = (numbers) => numbers.reduce((all, n) => all + BigInt(n), 0n);
   const values = (counts) => add(Object.keys(counts).map((key) => counts[key]));
   const size = BigInt(usage.size);
@@ -127,8 +127,10 @@ export function agreeWithin(p) {
   priceRows(p, prices.rows);
   const { evidence } = ops;
   const clean = evidence.unwritten_events === 0 && Object.keys(evidence.gaps).length === 0
-    && evidence.first_failing_seq === undefined && (kind !== "complete" || end !== undefined);
-  p.need("ops.evidence", !evidence.ledger_complete || clean, "complete, and yet not");
+    && evidence.first_failing_seq === undefined && end !== undefined;
+  const unseen = session.breach !== undefined && session.breach.seq === undefined && evidence.unwritten_events === 0;
+  p.need("ops.evidence", evidence.ledger_complete !== true || clean, "complete, and yet not");
+  p.need("ops.evidence", !unseen, "a breach without its event, and no event is lost");
 }
 
 function priceRows(p, rows) {
@@ -161,4 +163,6 @@ export async function quotedNote(p) {
   p.need("checkpoint.binding", bound);
   const signer = starts.findLast(({ event }) => event.seq < note.size);
   p.need("checkpoint.signature", await noteSignedBy(note, signer.event.data.run_key));
+  const lost = p.receipt.ops.evidence.unwritten_events;
+  p.need("checkpoint.lost", lost === note.lost || (lost > note.lost && end === undefined), `the checkpoint says ${note.lost}`);
 }

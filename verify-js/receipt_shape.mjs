@@ -22,11 +22,11 @@ const isReceipt = shape({
   docket: isDocket,
   created_at: isTime,
   tool: isObject,
-  kind: oneOf("complete", "recovered"),
+  kind: oneOf("complete", "recovered", "from-memory"),
   session: shape({
     outcome: oneOf("completed", "failed", "breached", "interrupted", "lost"), exit: isExit, elapsed_us: isNatural,
     orphans: isNatural, survivors: listOf(isCount, MAX_SURVIVORS), sessions: isCount, drill: isBoolean,
-    breach: optional(shape({ cap: isString, limit: isString, observed: isString, seq: isNatural })),
+    breach: optional(shape({ cap: isString, limit: isString, observed: isString, seq: optional(isNatural) })),
   }),
   policy: shape({ digest: isHex64, document: isObject }),
   prices: shape({
@@ -76,10 +76,13 @@ export function receiptOf(bytes) {
   const receipt = parsed.value;
   if (!isReceipt(receipt)) throw new Fail("receipt.form", "a member is missing or of another shape");
   const roles = receipt.signatures.map((signature) => signature.role).join();
+  if (receipt.kind !== "complete" && receipt.end !== undefined) {
+    throw new Fail("receipt.form", "a receipt that is not complete, with an end");
+  }
   if (receipt.kind === "recovered") {
-    if (receipt.end !== undefined || roles !== "") throw new Fail("receipt.form", "a recovered receipt with end or signature");
+    if (roles !== "") throw new Fail("receipt.form", "a recovered receipt with a signature");
   } else if (receipt.ledger.checkpoint === "" || (roles !== "run" && roles !== "run,operator")) {
-    throw new Fail("receipt.form", "a complete receipt without checkpoint or run signature");
+    throw new Fail("receipt.form", "a signed receipt without checkpoint or run signature");
   }
   return { receipt, parsed };
 }

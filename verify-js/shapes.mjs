@@ -31,7 +31,7 @@ export const exactly = (members) => {
 
 export const isExit = shape({ code: optional(isNatural), signal: optional(isCount) });
 export const isEvidence = shape({
-  ledger_complete: isBoolean, intact: isBoolean, unwritten_events: isNatural, write_failures: isNatural, gaps: isCounts,
+  ledger_complete: oneOf(true, false, "unknown"), intact: isBoolean, unwritten_events: isNatural, write_failures: isNatural, gaps: isCounts,
   first_failing_seq: optional(isNatural),
 });
 export const isProof = exactly({ index: isNatural, size: isNatural, hashes: listOf(isHex64, 64) });

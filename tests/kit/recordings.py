@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -267,6 +267,7 @@ class Recording:
         root: bytes | None = None,
         signer: SigningKey | None = None,
         docket: str | None = None,
+        lost: int | None = None,
     ) -> bytes:
         """A checkpoint over what there is, signed by the run key of this session."""
         session = self.sessions[-1]
@@ -275,9 +276,23 @@ class Recording:
             self.size if size is None else size,
             self.frontier.root() if root is None else root,
             signer or session.key,
+            self.lost if lost is None else lost,
         )
         self.notes.append(session.note)
         return session.note
+
+    @property
+    def lost(self) -> int:
+        """Events that the run has lost so far."""
+        return max(self.totals.lost, self.evidence.unwritten_events)
+
+    def _evidence(self, kind: object) -> Evidence:
+        evidence = replace(self.evidence, unwritten_events=self.lost)
+        if self.lost:
+            evidence = replace(evidence, ledger_complete=False)
+        elif kind == "recovered":
+            evidence = replace(evidence, ledger_complete="unknown")
+        return evidence
 
     def end(self, **changes: Any) -> Line:
         """``session.end``, and the checkpoint over it."""
@@ -305,7 +320,7 @@ class Recording:
             "tables": tuple(
                 {"digest": PRICES, "source": "kit", "date": "2026-11-30"} for _ in range(max(1, len(self.sessions)))
             ),
-            "evidence": self.evidence,
+            "evidence": self._evidence(changes.get("kind")),
             "caps": Caps(usd_limit=Usd.parse("5"), usd_booked=self.totals.cost, calls_limit=100),
             "enforcement": {"memory": "PR_SET_DUMPABLE 0"},
             "private": {"argv": ["agent.py"], "cwd": "/home/ada", "label": "nightly"},

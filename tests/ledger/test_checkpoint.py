@@ -15,12 +15,12 @@ from docket.primitives.signature import SigningKey, verify
 from kit.runs import KEY, NUMBER
 
 ROOT = b"\xab" * 32
-NOTE = sign(NUMBER, 7, ROOT, KEY)
+NOTE = sign(NUMBER, 7, ROOT, KEY, 3)
 
 
 def test_note_has_the_lines_that_c2sp_defines() -> None:
-    origin, size, root, blank, signature, rest = NOTE.decode().split("\n")
-    assert (origin, size, blank, rest) == (f"docket/{NUMBER}", "7", "", "")
+    origin, size, root, lost, blank, signature, rest = NOTE.decode().split("\n")
+    assert (origin, size, lost, blank, rest) == (f"docket/{NUMBER}", "7", "lost 3", "", "")
     assert base64.b64decode(root) == ROOT
     dash, name, value = signature.split(" ")
     assert (dash, name) == ("—", origin)
@@ -32,7 +32,7 @@ def test_note_has_the_lines_that_c2sp_defines() -> None:
 
 def test_note_reads_back_and_names_its_signer() -> None:
     note = parse(NOTE)
-    assert (note.origin, note.size, note.root) == (f"docket/{NUMBER}", 7, ROOT)
+    assert (note.origin, note.size, note.root, note.lost) == (f"docket/{NUMBER}", 7, ROOT, 3)
     assert note.is_signed_by(KEY.public)
     assert not note.is_signed_by(SigningKey(b"\x02" * 32).public)
 
@@ -58,7 +58,17 @@ def test_any_cut_gives_the_whole_notes_and_the_torn_rest(cut: int) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(b"\n7\n", b"\n07\n"), (b"\n7\n", b"\n0\n"), (b"=\n", b"\n"), (b"\n\n", b"\nx\n"), (b"=\n\n", b"==\n\n")],
+    [
+        (b"\n7\n", b"\n07\n"),
+        (b"\n7\n", b"\n0\n"),
+        (b"=\n", b"\n"),
+        (b"\n\n", b"\nx\n"),
+        (b"=\n", b"==\n"),
+        (b"lost 3", b"lost 03"),
+        (b"lost 3", b"lost -1"),
+        (b"lost 3", b"gone 3"),
+        (b"lost 3\n", b""),
+    ],
 )
 def test_any_other_spelling_is_refused(old: bytes, new: bytes) -> None:
     assert old in NOTE

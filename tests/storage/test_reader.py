@@ -29,7 +29,7 @@ async def test_any_cut_of_the_checkpoints_leaves_the_whole_notes(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("behind", "fault"),
-    [(b"\0" * 300, None), (b"a\nb\nc\nd\ne\n", "not"), (b"x" * 2000, "longer"), (b"\0" * 9000, None)],
+    [(b"\0" * 300, None), (b"a\nb\nc\nd\ne\nf\n", "not"), (b"x" * 2000, "longer"), (b"\0" * 9000, None)],
 )
 async def test_what_stands_behind_the_notes_is_torn_or_said(tmp_path: Path, behind: bytes, fault: str | None) -> None:
     run = new_run(tmp_path)

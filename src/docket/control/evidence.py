@@ -16,7 +16,7 @@ from docket.ledger.codec import Draft
 from docket.ledger.events import CapExceeded, LedgerGap
 from docket.primitives.canonical import JsonObject
 from docket.primitives.money import ZERO, Usd
-from docket.receipt.model import Evidence
+from docket.receipt.model import Evidence, Known
 
 WriteFailure = Literal["continue", "refuse", "stop"]
 """``[resilience] on_write_failure``: go on and disclose; forward no model call meanwhile; stop the run."""
@@ -58,6 +58,14 @@ class Ceilings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What is known of the sessions before this one: how many events they lost, and whether those are all."""
+
+    lost: int = 0
+    complete: Known = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
     """How the record of a run is at this moment."""
 
@@ -70,8 +78,12 @@ class Condition:
 class Guard:
     """Decides what of a run's ledger may be lost, and counts what was. Owned by the writer's thread."""
 
-    def __init__(self, mode: WriteFailure, ceilings: Ceilings | None = None) -> None:
-        """``mode`` says whether a failure to write ends the run; ``ceilings`` is what the policy grants the ledger."""
+    def __init__(self, mode: WriteFailure, ceilings: Ceilings | None = None, before: Before | None = None) -> None:
+        """``mode`` says whether a failure to write ends the run; ``ceilings`` is what the policy grants the ledger.
+
+        ``before`` is what is known of the run's earlier sessions.
+        """
+        self._before = before or Before()
         self.mode = mode
         self.final = False
         self._ceilings = ceilings or Ceilings()
@@ -85,6 +97,11 @@ class Guard:
         self._failures = 0
         self._first: int | None = None
         self._notes_missing = False
+
+    @property
+    def lost_in_all(self) -> int:
+        """Events that the run is known to have lost, over all its sessions."""
+        return self._before.lost + self._unwritten
 
     @property
     def gap(self) -> LedgerGap | None:
@@ -147,10 +164,11 @@ class Guard:
         """The state of the record, ``differences`` saying whether another hand was found in it."""
         if self._known is not None and self._known[0] == differences:
             return self._known[1]
+        failed = self._unwritten or self.final or self._notes_missing
         evidence = Evidence(
-            ledger_complete=not (self._unwritten or self.final or self._notes_missing),
+            ledger_complete=False if failed else self._before.complete,
             intact=not differences,
-            unwritten_events=self._unwritten,
+            unwritten_events=self.lost_in_all,
             write_failures=self._failures,
             first_failing_seq=self._first,
             gaps=dict(sorted(self.pending.items())),

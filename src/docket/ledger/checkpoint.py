@@ -1,7 +1,8 @@
 """Checkpoints: C2SP signed notes (tlog-checkpoint) over a size and a Merkle root (evidence format section 3).
 
-A note is exactly five LF-ended lines: origin, size, root in base64, blank, and one Ed25519 signature. Base64 is RFC
-4648 section 4 with padding and must re-encode to itself.
+A note is exactly six LF-ended lines: origin, size, root in base64, ``lost`` and how many events the run has lost so
+far (an extension line), blank, and one Ed25519 signature. Base64 is RFC 4648 section 4 with padding and must re-encode
+to itself.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from docket.errors import FormatError
 from docket.primitives.digest import SIZE, sha256
 from docket.primitives.signature import SigningKey, verify
 
-LINES = 5
+LINES = 6
 """Lines of one note."""
 MAX_NOTE = 1024
 """Bytes of the longest note of this format, with room: a longer run of bytes is no note."""
 _ED25519 = b"\x01"
 _SIZE = re.compile(r"[1-9][0-9]{0,15}")
+_LOST = re.compile(r"lost (0|[1-9][0-9]{0,15})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +33,15 @@ class Checkpoint:
     origin: str
     size: int
     root: bytes
+    lost: int
+    """Events that the run had lost by then: of them nothing but their number is in the ledger, if that."""
     key_id: bytes
     signature: bytes
 
     def is_signed_by(self, public: bytes) -> bool:
         """Whether the note is signed by the Ed25519 key ``public`` under the name ``origin``."""
         return self.key_id == key_id(self.origin, public) and verify(
-            public, _body(self.origin, self.size, self.root), self.signature
+            public, _body(self.origin, self.size, self.root, self.lost), self.signature
         )
 
 
@@ -46,10 +50,13 @@ def origin_of(docket: str) -> str:
     return f"docket/{docket}"
 
 
-def sign(docket: str, size: int, root: bytes, key: SigningKey) -> bytes:
-    """The note that ``key`` vouches for the first ``size`` entries of the run ``docket``, whose root is ``root``."""
+def sign(docket: str, size: int, root: bytes, key: SigningKey, lost: int = 0) -> bytes:
+    """Return the note by which ``key`` vouches for the first ``size`` entries of the run ``docket``, with that root.
+
+    ``lost`` is how many events the run has lost so far.
+    """
     origin = origin_of(docket)
-    body = _body(origin, size, root)
+    body = _body(origin, size, root, lost)
     vouched = base64.b64encode(key_id(origin, key.public) + key.sign(body)).decode()
     return body + f"\n— {origin} {vouched}\n".encode()
 
@@ -60,16 +67,19 @@ def parse(note: bytes) -> Checkpoint:
         lines = note.decode().split("\n")
     except UnicodeDecodeError as error:
         raise FormatError("note is not UTF-8") from error
-    if len(lines) != LINES + 1 or lines[5] or lines[3]:
-        raise FormatError("a note has five lines, the fourth of them blank")
-    origin, size, root, _, signature, _ = lines
+    if len(lines) != LINES + 1 or lines[6] or lines[4]:
+        raise FormatError("a note has six lines, the fifth of them blank")
+    origin, size, root, losses, _, signature, _ = lines
     if not _SIZE.fullmatch(size):
         raise FormatError(f"not a size of a checkpoint: {size!r}")
+    lost = _LOST.fullmatch(losses)
+    if lost is None:
+        raise FormatError(f"not a number of lost events: {losses!r}")
     prefix = f"— {origin} "
     if not signature.startswith(prefix):
         raise FormatError("the signature line does not name the origin")
     vouched = _base64(signature.removeprefix(prefix), 4 + 64)
-    return Checkpoint(origin, int(size), _base64(root, SIZE), vouched[:4], vouched[4:])
+    return Checkpoint(origin, int(size), _base64(root, SIZE), int(lost[1]), vouched[:4], vouched[4:])
 
 
 def split(data: bytes) -> tuple[list[bytes], bytes]:
@@ -95,8 +105,8 @@ def _notes(data: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _body(origin: str, size: int, root: bytes) -> bytes:
-    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\n".encode()
+def _body(origin: str, size: int, root: bytes, lost: int) -> bytes:
+    return f"{origin}\n{size}\n{base64.b64encode(root).decode()}\nlost {lost}\n".encode()
 
 
 def _base64(text: str, length: int) -> bytes:

@@ -55,6 +55,8 @@ class Scan:
     """Running SHA-256 of the lines that hold."""
     run_key: bytes = b""
     """Of the last ``session.start``, if it could be read."""
+    lost: int = 0
+    """Events that the run had lost by the last checkpoint that is signed."""
 
     @property
     def rest(self) -> int:
@@ -136,14 +138,14 @@ class Scanner:
         """Hold one note against the chain, which has just reached its size, or has ended before it."""
         scan = self.scan
         problem = None
-        if note.size <= scan.signed:
+        if (note.size, note.lost) <= (scan.signed, scan.lost) or note.lost < scan.lost:
             problem = "does not grow"
         elif not note.is_signed_by(scan.run_key):
             problem = "is not signed by the run key of its session"
         elif note.size <= scan.chain.size and note.root != scan.chain.root():
             problem = "has another root than these events"
         if problem is None:
-            scan.signed = note.size
+            scan.signed, scan.lost = note.size, note.lost
             if note.size <= scan.chain.size:
                 scan.attested = note.size
         elif scan.note_fault is None:

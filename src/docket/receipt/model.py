@@ -15,14 +15,17 @@ from docket.primitives.money import ZERO, Usd
 
 FORMAT = "docket-receipt/1"
 LEDGER_FORMAT = "docket-ledger/1"
-Kind = Literal["complete", "recovered"]
+Kind = Literal["complete", "recovered", "from-memory"]
+"""Sealed in its place; made after the supervisor died; made by the supervisor where it could not write."""
+Known = bool | Literal["unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """``ops.evidence``: how whole the record is. The default is a run whose every event was written."""
 
-    ledger_complete: bool = True
+    ledger_complete: Known = True
+    """``"unknown"`` where nobody saw what happened behind the last checkpoint."""
     intact: bool = True
     """Whether the files were, at every look, what docket had written."""
     unwritten_events: int = 0
@@ -35,7 +38,7 @@ class Evidence:
     @property
     def whole(self) -> bool:
         """Whether no event is known to be missing."""
-        return self.ledger_complete and not self.unwritten_events and not self.gaps
+        return self.ledger_complete is True and not self.unwritten_events and not self.gaps
 
     def to_json(self) -> JsonObject:
         document: JsonObject = {

@@ -137,7 +137,7 @@ class Record:
         self._watched = dict(watched)
         self._committed = committed
         self._started_us = clock.monotonic_us() - chain.elapsed_us
-        self._noted = chain.size
+        self._noted, self._noted_lost = chain.size, guard.lost_in_all
         self._may_fail = chain.size > 0
         self._note = b""
         self._restored = 0
@@ -173,10 +173,10 @@ class Record:
         """Sign what is durable. Raises LedgerWriteError where a failure has to end the run."""
         self.compare(whole=False)
         self.due_us = None
-        size = self.chain.size
-        if size <= self._noted or self._notes.failed or self._key is None:
+        size, lost = self.chain.size, self._guard.lost_in_all
+        if (size, lost) <= (self._noted, self._noted_lost) or not size or self._notes.failed or self._key is None:
             return
-        note = checkpoint.sign(self._run.name, size, self.chain.root(), self._key)
+        note = checkpoint.sign(self._run.name, size, self.chain.root(), self._key, lost)
         try:
             self._notes.append(note)
         except LedgerWriteError as error:
@@ -186,8 +186,8 @@ class Record:
             self._guard.failed(final=isinstance(error, SyncFailedError))
             self.due_us = self._clock.monotonic_us() + CHECKPOINT_US
         else:
-            self._note, self._noted = note, size
-        self._guard.noted(written=self._noted == size)
+            self._note, self._noted, self._noted_lost = note, size, lost
+        self._guard.noted(written=(self._noted, self._noted_lost) == (size, lost))
         self._committed(Committed([], self.condition(), self._ledger.size, 0))
 
     def position(self) -> Position:
@@ -197,7 +197,7 @@ class Record:
             self.chain,
             self._watched,
             self._note.decode(),
-            covered=self._noted == self.chain.size,
+            covered=(self._noted, self._noted_lost) == (self.chain.size, self._guard.lost_in_all),
             evidence=self.condition().evidence,
         )
 

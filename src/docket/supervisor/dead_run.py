@@ -170,7 +170,7 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
             policy=past.policy or {},
             tables=tuple(past.tables),
             kind="recovered",
-            evidence=Evidence(),
+            evidence=Evidence(ledger_complete="unknown" if not past.lost else False, unwritten_events=past.lost),
             caps=Caps(usd_booked=Usd(booked.usd), tokens_booked=booked.tokens),
             limits=_limits(unseen),
         ),

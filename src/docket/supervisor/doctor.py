@@ -127,10 +127,15 @@ def _unsealed(run: RunDirectory, past: Past) -> Diagnosis:
     if past.policy is None:
         return _unborn(run, f"the ledger holds {past.read.scan.chain.size} events, and no policy")
     size, attested = past.read.scan.chain.size, past.read.scan.attested
-    detail = f"{size} events, {len(past.open_requests)} calls open, checkpoints cover {attested} events"
+    lost = f"; {past.lost} events are known to be lost" if past.lost else ""
+    detail = f"{size} events, {len(past.open_requests)} calls open, checkpoints cover {attested} events{lost}"
     meaning = (
-        "the supervisor died before it sealed the run. Every acknowledged event is here; the open calls' cost is "
-        "unknown and counts at what was held for them; a receipt made now is vouched for by nobody"
+        f"the supervisor died before it sealed the run. Up to event {attested - 1} the last checkpoint says what is "
+        "missing; behind it nobody knows. The open calls' cost is unknown and counts at what was held for them; a "
+        "receipt made now is vouched for by nobody"
+        if attested
+        else "the supervisor died before its first checkpoint: what is missing, nobody knows; a receipt made now is "
+        "vouched for by nobody"
     )
     return Diagnosis(run.path, "no receipt", detail, meaning, f"docket doctor --close {run.path}")
 

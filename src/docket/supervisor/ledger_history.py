@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from docket.control.evidence import Before
 from docket.control.rebooking import Rebooking
 from docket.errors import FormatError
 from docket.ledger import checkpoint
 from docket.ledger.chain import Entry
 from docket.ledger.recovery import RecoveryDecision, decide
 from docket.primitives.canonical import JsonObject
-from docket.receipt.model import Proven, Start
+from docket.receipt.model import Known, Proven, Start
 from docket.receipt.totals import Totals
 from docket.storage.paths import CHECKPOINTS, RunDirectory
 from docket.storage.reader import LedgerRead, read_ledger
@@ -50,6 +51,20 @@ class Past:
     """How the agent of the last session ended, where that was recorded."""
     read: LedgerRead = field(init=False)
     decision: RecoveryDecision = field(init=False)
+
+    @property
+    def lost(self) -> int:
+        """Events that the run is known to have lost: by the last checkpoint, or by the gaps behind it."""
+        return max(self.read.scan.lost, self.totals.lost)
+
+    @property
+    def before(self) -> Before:
+        """What a further session is told of those before it."""
+        scan, end = self.read.scan, self.sessions[-1].end if self.sessions else None
+        closed = end is not None and end.seq == scan.chain.size - 1 and scan.attested == scan.chain.size
+        if self.lost:
+            return Before(lost=self.lost, complete=False)
+        return Before(complete=_said_complete(end) if closed else "unknown")
 
     def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
@@ -108,6 +123,12 @@ def proven(entry: Entry, position: Position) -> Proven:
     """``entry`` with its proof in the tree of ``position``."""
     proof = position.proofs[entry.seq]
     return Proven(event=entry.to_json(), index=proof.index, size=proof.size, hashes=proof.hashes)
+
+
+def _said_complete(end: Entry | None) -> Known:
+    ops: Any = end.data["ops"] if end is not None else {}
+    said = ops.get("evidence", {}).get("ledger_complete")
+    return said if isinstance(said, bool) else "unknown"
 
 
 def _assign_notes(run: RunDirectory, past: Past) -> None:

@@ -148,7 +148,11 @@ class _Run:
         resilience = self._request.policy.resilience
         mode = cast(WriteFailure, resilience.write_failure)
         ceilings = Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events)
-        key, clock, guard = self._keys.run, ports.clock, Guard(mode, ceilings)
+        key, clock, guard = (
+            self._keys.run,
+            ports.clock,
+            Guard(mode, ceilings, taken.past.before if taken is not None else None),
+        )
         if taken is None:
             self._writer = LedgerWriter.create(self._directory, key=key, clock=clock, guard=guard)
         else:

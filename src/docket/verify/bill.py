@@ -126,11 +126,13 @@ def price_rows(case: Case) -> str:
 def evidence(case: Case) -> str:
     receipt = case.need_receipt()
     said = receipt["ops"]["evidence"]
-    if said["ledger_complete"]:
+    if said["ledger_complete"] is True:
         if said["unwritten_events"] or said["gaps"] or "first_failing_seq" in said:
             raise Violation("receipt.ops.evidence: ledger_complete beside lost events")
-        if receipt["kind"] == "complete" and "end" not in receipt:
+        if "end" not in receipt:
             raise Violation("receipt.ops.evidence: ledger_complete without an end")
+    if "seq" not in receipt["session"].get("breach", {"seq": 0}) and not said["unwritten_events"]:
+        raise Violation("receipt.session.breach: without its event, and no event is lost")
     return "whole" if ledger_totals.is_whole(said) else "losses are disclosed"
 
 

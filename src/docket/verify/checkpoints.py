@@ -18,6 +18,7 @@ CHECKS = (
     "checkpoints.size",
     "checkpoints.root",
     "checkpoints.signature",
+    "checkpoints.lost",
     "checkpoints.last",
 )
 
@@ -48,7 +49,11 @@ class Checkpoints:
         return bool(self._left % LINES or self._lines.rest)
 
     def reach(self, walk: Walk) -> None:
-        """Judge the note that is due at the size which ``walk`` now has."""
+        """Judge the notes that are due at the size which ``walk`` now has."""
+        while self.due == walk.size:
+            self._judge(walk)
+
+    def _judge(self, walk: Walk) -> None:
         note = self._pending
         assert note is not None
         docket = self._docket or walk.sessions[0].data["docket"]
@@ -59,6 +64,8 @@ class Checkpoints:
             self._fail("checkpoints.root", f"size {note.size}: another root than the ledger's at that size")
         elif not note.signed_by(bytes.fromhex(session.data["run_key"])):
             self._fail("checkpoints.signature", f"size {note.size}: not signed by the run key of its session")
+        elif note.lost < max(self.last.lost if self.last else 0, walk.figures.lost):
+            self._fail("checkpoints.lost", f"size {note.size}: fewer events lost than were told of before")
         else:
             session.note = self.last = note
             self.count += 1
@@ -83,8 +90,9 @@ class Checkpoints:
         except Violation as violation:
             self._fail("checkpoints.form", f"note {self.count}: {violation.detail}")
             return
-        if note.size <= (self.last.size if self.last else 0):
-            self._fail("checkpoints.order", f"note {self.count}: size {note.size} does not grow")
+        before = (self.last.size, self.last.lost) if self.last else (0, 2**53)
+        if (note.size, note.lost) <= before:
+            self._fail("checkpoints.order", f"note {self.count}: neither size {note.size} nor its losses grow")
         elif self._limit is not None and note.size > self._limit:
             self.beyond = True
         else:

@@ -25,7 +25,7 @@ exit_status = members({}, {"code": shapes.natural, "signal": shapes.positive})
 
 evidence = members(
     {
-        "ledger_complete": shapes.boolean,
+        "ledger_complete": shapes.one_of(True, False, "unknown"),
         "intact": shapes.boolean,
         "unwritten_events": shapes.natural,
         "write_failures": shapes.natural,

@@ -1,4 +1,4 @@
-"""Signed notes (C2SP tlog-checkpoint) as a verifier reads them: five lines, one spelling."""
+"""Signed notes (C2SP tlog-checkpoint) as a verifier reads them: six lines, one spelling."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from docket.primitives import signature
 from docket.verify.report import Violation
 
-LINES = 5
+LINES = 6
 MAX_NOTE = 1024
 """Bytes at which a line is no line of a note; the longest real one has about 150."""
 _SIZE = re.compile(r"0|[1-9][0-9]{0,15}")
+_LOST = re.compile(r"lost (0|[1-9][0-9]{0,15})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Note:
     origin: str
     size: int
     root: bytes
+    lost: int
     key_id: bytes
     signature: bytes
 
@@ -43,21 +45,24 @@ def parse(text: bytes) -> Note:
     except UnicodeDecodeError:
         raise Violation("not UTF-8") from None
     if len(lines) != LINES + 1 or lines[LINES]:
-        raise Violation("a note has five lines")
-    origin, size, root, blank, signed, _ = lines
+        raise Violation("a note has six lines")
+    origin, size, root, losses, blank, signed, _ = lines
     if blank:
-        raise Violation("the fourth line is not blank")
+        raise Violation("the fifth line is not blank")
     if not _SIZE.fullmatch(size) or int(size) >= 2**53:
         raise Violation("the size is not a plain number")
+    lost = _LOST.fullmatch(losses)
+    if lost is None or int(lost[1]) >= 2**53:
+        raise Violation("the fourth line does not say how many events are lost")
     name = f"— {origin} "
     if not origin or not signed.startswith(name):
         raise Violation("the signature line does not name the origin")
     blob = _base64(signed[len(name) :], 68)
-    return Note(text, origin, int(size), _base64(root, 32), blob[:4], blob[4:])
+    return Note(text, origin, int(size), _base64(root, 32), int(lost[1]), blob[:4], blob[4:])
 
 
 def split(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Whole notes from lines without their LF; fewer than five lines at the end are left out."""
+    """Whole notes from lines without their LF; fewer than six lines at the end are left out."""
     block: list[bytes] = []
     for line in lines:
         block.append(line)

@@ -76,7 +76,7 @@ receipt = members(
         "docket": shapes.docket,
         "created_at": shapes.timestamp,
         "tool": shapes.free_object,
-        "kind": shapes.one_of("complete", "recovered"),
+        "kind": shapes.one_of("complete", "recovered", "from-memory"),
         "session": members(
             {
                 "outcome": shapes.one_of("completed", "failed", "breached", "interrupted", "lost"),
@@ -89,7 +89,7 @@ receipt = members(
             },
             {
                 "breach": members(
-                    {"cap": shapes.text, "limit": shapes.text, "observed": shapes.text, "seq": shapes.natural}
+                    {"cap": shapes.text, "limit": shapes.text, "observed": shapes.text}, {"seq": shapes.natural}
                 )
             },
         ),
@@ -170,13 +170,13 @@ def check(document: Object, unknown: list[str]) -> None:
     """Raise Violation naming the first member of ``document`` that is not as a receipt has it."""
     receipt(document, "receipt", unknown)
     recovered = document["kind"] == "recovered"
-    if recovered and "end" in document:
-        raise Violation("receipt.end: a recovered receipt has no end")
+    if document["kind"] != "complete" and "end" in document:
+        raise Violation(f"receipt.end: a receipt of kind {document['kind']} has no end")
     if not recovered and not document["ledger"]["checkpoint"]:
-        raise Violation("receipt.ledger.checkpoint: empty in a complete receipt")
+        raise Violation("receipt.ledger.checkpoint: empty in a receipt that is signed")
     roles = [signature["role"] for signature in document["signatures"]]
     if roles != ([] if recovered else ["run", "operator"][: max(1, len(roles))]):
-        raise Violation("receipt.signatures: not [run] or [run, operator] of a complete receipt, [] of a recovered one")
+        raise Violation("receipt.signatures: not [run] or [run, operator] of a signed receipt, [] of a recovered one")
     for name in ("total", "first_byte"):
         figures = document["latency"][name]
         if len(figures.keys() & {"p50", "p95", "p99", "max"}) != (4 if figures["count"] else 0):

@@ -29,6 +29,14 @@ def checkpoint_binding(case: Case) -> str:
     return "this docket, this size, this root"
 
 
+def checkpoint_lost(case: Case) -> str:
+    receipt, note = case.need_receipt(), _quoted(case)
+    said = receipt["ops"]["evidence"]["unwritten_events"]
+    if said < note.lost or ("end" in receipt and said != note.lost):
+        raise Violation(f"receipt.ops.evidence: {said} events lost, the checkpoint says {note.lost}")
+    return f"{note.lost} events lost by then"
+
+
 def checkpoint_signature(case: Case) -> str:
     note = _quoted(case)
     keys = [session.data["run_key"] for session in case.starts if session.seq < note.size]

@@ -72,6 +72,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("checkpoint.form", signatures.checkpoint_form),
     ("checkpoint.binding", signatures.checkpoint_binding),
     ("checkpoint.signature", signatures.checkpoint_signature),
+    ("checkpoint.lost", signatures.checkpoint_lost),
     ("proof.form", proof.form),
     ("proof.event", proof.event),
     ("proof.inclusion", proof.inclusion),
@@ -203,11 +204,13 @@ def _disclosed(case: Case) -> list[str]:
     receipt = case.sealed
     evidence = receipt["ops"]["evidence"]
     said = []
-    if not evidence["ledger_complete"] or evidence["unwritten_events"] or evidence["gaps"] or receipt["totals"]["lost"]:
+    if evidence["unwritten_events"] or evidence["gaps"] or receipt["totals"]["lost"]:
         said.append("events were lost")
+    elif evidence["ledger_complete"] is not True:
+        said.append("the record is not known to be complete")
     if not evidence["intact"]:
         said.append("the files were changed by another hand while the run went on")
-    if receipt["kind"] == "complete" and "end" not in receipt:
+    if receipt["kind"] != "recovered" and "end" not in receipt:
         said.append("the run has no end in the ledger")
     if receipt["session"]["survivors"]:
         said.append("processes of the agent did not end")

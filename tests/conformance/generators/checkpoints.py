@@ -34,7 +34,7 @@ def spelled(
     def make() -> Files:
         files = noted().ledger_files()
         lines = files["checkpoints"].splitlines(keepends=True)
-        return {**files, "checkpoints": b"".join(lines[:5]) + change(b"".join(lines[5:]))}
+        return {**files, "checkpoints": b"".join(lines[:6]) + change(b"".join(lines[6:]))}
 
     vector("checkpoints", phrase, "failed", check, rules=rules, comment=comment)(make)
 
@@ -48,6 +48,12 @@ def line(number: int, new: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]
     return change
 
 
+def without(note: bytes, number: int) -> bytes:
+    """``note`` without one of its lines."""
+    lines = note.split(b"\n")
+    return b"\n".join([*lines[:number], *lines[number + 1 :]])
+
+
 def slack(text: bytes) -> bytes:
     """The same base64 with a bit set that decodes to nothing."""
     alphabet = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -55,8 +61,8 @@ def slack(text: bytes) -> bytes:
     return body[:-1] + bytes([alphabet[alphabet.index(body[-1]) + 1]]) + b"=" * (len(text) - len(body))
 
 
-def signed(size: int, root: bytes, *, docket: str = DOCKET, signer: SigningKey = RUN_KEY) -> bytes:
-    return checkpoint.sign(docket, size, root, signer)
+def signed(size: int, root: bytes, *, docket: str = DOCKET, signer: SigningKey = RUN_KEY, lost: int = 0) -> bytes:
+    return checkpoint.sign(docket, size, root, signer, lost)
 
 
 spelled("size-with-leading-zero", "A leading zero in the size.", line(1, lambda text: b"0" + text))
@@ -70,22 +76,38 @@ spelled("root-without-padding", "No padding.", line(2, lambda text: text.rstrip(
 spelled("root-url-alphabet", "base64url.", line(2, lambda text: b"-_" + text[2:]))
 spelled("root-with-space", "A space after the root.", line(2, lambda text: text + b" "))
 spelled("root-of-31-bytes", "A root of 31 bytes.", line(2, lambda text: base64.b64encode(b"\x00" * 31)))
-spelled("fourth-line-not-blank", "An extension line where the blank one belongs.", line(3, lambda text: b"extension"))
-spelled("signature-with-hyphen", "A hyphen instead of the em dash.", line(4, lambda text: b"- " + text[4:]))
+spelled(
+    "fifth-line-not-blank", "A second extension line where the blank one belongs.", line(4, lambda text: b"extension")
+)
+spelled("no-losses", "A note that does not say how many events are lost.", lambda note: line(3, lambda text: b"")(note))
+spelled("losses-line-cut", "The five lines of a checkpoint without an extension.", lambda note: without(note, 3) + note)
+spelled("losses-with-leading-zero", "A leading zero in the losses.", line(3, lambda text: b"lost 00"))
+spelled("losses-negative", "Negative losses.", line(3, lambda text: b"lost -1"))
+spelled("losses-2-53", "Losses of 2^53.", line(3, lambda text: b"lost 9007199254740992"))
+spelled("losses-of-another-name", "Another extension line.", line(3, lambda text: b"gone 0"))
+spelled("losses-with-space", "A space behind the losses.", line(3, lambda text: text + b" "))
+spelled(
+    "losses-changed",
+    "Another number of losses under the signature of the right one.",
+    line(3, lambda text: b"lost 1"),
+    "checkpoints.signature",
+    "T-4",
+)
+spelled("signature-with-hyphen", "A hyphen instead of the em dash.", line(5, lambda text: b"- " + text[4:]))
 spelled(
     "signature-of-another-name",
     "The signature line names another key.",
-    line(4, lambda text: text.replace(b"docket/", b"socket/")),
+    line(5, lambda text: text.replace(b"docket/", b"socket/")),
 )
 spelled(
     "signature-base64-slack",
     "A bit of the signature's base64 that decodes to nothing.",
-    line(4, lambda text: text[: text.rindex(b" ") + 1] + slack(text[text.rindex(b" ") + 1 :])),
+    line(5, lambda text: text[: text.rindex(b" ") + 1] + slack(text[text.rindex(b" ") + 1 :])),
 )
 spelled(
     "signature-of-67-bytes",
     "A blob of 67 bytes.",
-    line(4, lambda text: text[: text.rindex(b" ") + 1] + base64.b64encode(b"\x00" * 67)),
+    line(5, lambda text: text[: text.rindex(b" ") + 1] + base64.b64encode(b"\x00" * 67)),
 )
 spelled("carriage-returns", "CRLF.", lambda note: note.replace(b"\n", b"\r\n"))
 spelled("not-utf-8", "A byte that is never UTF-8.", line(0, lambda text: text + b"\xff"))
@@ -93,8 +115,8 @@ spelled("line-of-1024", "A line that is too long for any note.", lambda note: b"
 spelled("line-of-1024-without-end", "A fragment that is too long for any note.", lambda note: note + b"x" * 1024)
 spelled(
     "second-signature-line",
-    "A note of six lines puts all that follow out of step.",
-    lambda note: note + note.split(b"\n")[4] + b"\n" + note,
+    "A note of seven lines puts all that follow out of step.",
+    lambda note: note + note.split(b"\n")[5] + b"\n" + note,
     "checkpoints.form",
 )
 spelled(
@@ -154,7 +176,7 @@ def blob(change: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
         at = text.rindex(b" ") + 1
         return text[:at] + base64.b64encode(change(base64.b64decode(text[at:])))
 
-    return line(4, changed)
+    return line(5, changed)
 
 
 spelled(
@@ -198,6 +220,83 @@ spelled(
 def _() -> Files:
     files = noted().ledger_files()
     return {**files, "checkpoints": signed(0, EMPTY_ROOT) + files["checkpoints"]}
+
+
+def losing(*losses: int) -> Recording:
+    """A ledger with notes over its two events, of which the later ones tell of these losses."""
+    run = Recording()
+    run.start()
+    run.add("note", {})
+    for lost in losses:
+        run.note(lost=lost)
+    return run
+
+
+@vector(
+    "checkpoints",
+    "accept-losses-over-the-same-size",
+    "unfinished",
+    rules="T-5 P-4",
+    comment="Nothing could be written any more: three notes over one size, each with more losses.",
+)
+def _() -> Files:
+    return losing(0, 2, 9).ledger_files()
+
+
+@vector(
+    "checkpoints",
+    "losses-shrink",
+    "failed",
+    "checkpoints.lost",
+    rules="T-5",
+    comment="A note over more events tells of fewer losses.",
+)
+def _() -> Files:
+    run = losing(2)
+    run.add("note", {})
+    run.note(lost=1)
+    return run.ledger_files()
+
+
+@vector(
+    "checkpoints",
+    "losses-repeated",
+    "failed",
+    "checkpoints.order",
+    rules="T-5",
+    comment="A note over the same size with the same losses.",
+)
+def _() -> Files:
+    return losing(2, 2).ledger_files()
+
+
+@vector(
+    "checkpoints",
+    "losses-below-the-gaps",
+    "failed",
+    "checkpoints.lost",
+    rules="T-5",
+    comment="The ledger tells of three lost events, the note over it of two.",
+)
+def _() -> Files:
+    run = losing(0)
+    run.add("x-docket.ledger-gap", {"lost": {"count": 3, "types": {"note": 3}}})
+    run.note(lost=2)
+    return run.ledger_files()
+
+
+@vector(
+    "checkpoints",
+    "accept-losses-of-the-gaps",
+    "unfinished",
+    rules="T-5",
+    comment="Three lost events, told of by a gap and by the note over it.",
+)
+def _() -> Files:
+    run = losing(0)
+    run.add("x-docket.ledger-gap", {"lost": {"count": 3, "types": {"note": 3}}})
+    run.note(lost=3)
+    return run.ledger_files()
 
 
 @vector(
@@ -368,6 +467,13 @@ bare(
     "The quoted note has another root.",
     "R-11",
     lambda run: signed(run.size, b"\x01" * 32),
+)
+bare(
+    "bare-losses-not-disclosed",
+    "checkpoint.lost",
+    "The quoted note tells of a lost event, the receipt of none.",
+    "R-11",
+    lambda run: signed(run.size, run.frontier.root(), lost=1),
 )
 bare(
     "bare-another-key",

@@ -10,6 +10,7 @@ from conformance.scene import OPERATOR, bump, drop, edit_bare, edit_receipt, onl
 from docket.policy.document import digest
 from docket.primitives.canonical import decode_object, encode
 from docket.primitives.sealed import seal
+from docket.receipt import build
 from docket.receipt.model import Evidence
 from kit.recordings import Files, Recording, bill, key
 
@@ -144,6 +145,142 @@ def _() -> Files:
 )
 def _() -> Files:
     return recovered(OPERATOR).files(kind="recovered")
+
+
+@vector(
+    "receipt",
+    "recovered-says-complete",
+    "failed",
+    "ops.evidence",
+    rules="R-9",
+    comment="Nobody who lives can say that a recovered ledger is complete.",
+)
+def _() -> Files:
+    return recovered().files(kind="recovered", edit=put("ops.evidence.ledger_complete", True))
+
+
+@vector(
+    "receipt",
+    "from-memory",
+    "incomplete",
+    rules="R-2 R-9 P-7",
+    comment="Made by the supervisor where it could not write: signed, over the durable events, with what was lost.",
+)
+def _() -> Files:
+    return only(from_memory().files(kind="from-memory"), "receipt.json")
+
+
+@vector(
+    "receipt",
+    "from-memory-beside-its-ledger",
+    "incomplete",
+    rules="R-2 B-2 B-3",
+    comment="The same put beside the ledger, whose file of checkpoints never got its note.",
+)
+def _() -> Files:
+    run = from_memory()
+    files = run.files(kind="from-memory")
+    return {**files, "checkpoints": b"".join(run.notes[:-1])}
+
+
+@vector(
+    "receipt",
+    "from-memory-says-complete",
+    "failed",
+    "ops.evidence",
+    rules="R-9",
+    comment="A receipt from memory that says that nothing is missing.",
+)
+def _() -> Files:
+    run = Recording()
+    run.start()
+    run.call()
+    run.note()
+    return only(run.files(kind="from-memory"), "receipt.json")
+
+
+@vector(
+    "receipt",
+    "from-memory-changed",
+    "failed",
+    "signature.run",
+    rules="R-13",
+    comment="A receipt from memory is signed like any other: its number of lost events is altered.",
+)
+def _() -> Files:
+    run = from_memory()
+    signed = run.signed(run.unsigned(kind="from-memory"))
+    put("ops.evidence.unwritten_events", 8)(signed)
+    return {"receipt.json": build.to_line(signed)}
+
+
+@vector(
+    "receipt",
+    "from-memory-understates-its-checkpoint",
+    "failed",
+    "checkpoint.lost",
+    rules="R-11",
+    comment="Its own checkpoint tells of more lost events.",
+)
+def _() -> Files:
+    run = from_memory()
+    files = run.files(kind="from-memory", edit=put("ops.evidence.unwritten_events", 3))
+    return only(files, "receipt.json")
+
+
+@vector(
+    "receipt",
+    "from-memory-with-an-end",
+    "failed",
+    "receipt.form",
+    rules="R-2",
+    comment="What has an end in the ledger was not made from memory.",
+)
+def _() -> Files:
+    return edit_bare(short(), put("kind", "from-memory"), sign=True)
+
+
+@vector(
+    "receipt",
+    "breach-whose-event-is-lost",
+    "incomplete",
+    rules="R-1 R-9 B-5",
+    comment="A cap was reached, and its event is among the lost ones: the breach has no seq.",
+)
+def _() -> Files:
+    return _breached(unwritten_events=1, write_failures=1, ledger_complete=False, first_failing_seq=4)
+
+
+@vector(
+    "receipt",
+    "breach-without-event-nor-loss",
+    "failed",
+    "ops.evidence",
+    rules="R-9",
+    comment="A breach without its event where no event is lost.",
+)
+def _() -> Files:
+    return _breached()
+
+
+def _breached(**evidence: Any) -> Files:
+    run = opened()
+    run.outcome = "breached"
+    run.evidence = Evidence(**evidence)
+    run.end()
+    breach = {"cap": "max_model_calls", "limit": "1", "observed": "1"}
+    return run.files(edit=put("session.breach", breach))
+
+
+def from_memory() -> Recording:
+    """A run whose volume vanished: a call is in the ledger, seven events are not."""
+    run = Recording()
+    run.start()
+    run.note()
+    run.call()
+    run.evidence = Evidence(ledger_complete=False, unwritten_events=7, write_failures=7, first_failing_seq=4)
+    run.note()
+    return run
 
 
 def recovered(operator: Any = None) -> Recording:
