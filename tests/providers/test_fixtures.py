@@ -27,14 +27,20 @@ def check(fixture: Fixture, seen: Observation) -> None:
     if expected["usage_source"] == "none":
         assert seen.counts.items == ()
         return
-    assert quantity(seen, "input") == expected["input_uncached_tokens"]
-    assert quantity(seen, "cache_read") == expected["cache_read_tokens"]
+    read = ("cache_read", "cache_read_audio")
+    assert quantity(seen, "input", "input_audio") == expected["input_uncached_tokens"]
+    assert quantity(seen, *read) == expected["cache_read_tokens"]
     assert quantity(seen, "cache_write_5m") == expected["cache_write_5m_tokens"]
     assert quantity(seen, "cache_write_1h") == expected["cache_write_1h_tokens"]
-    assert quantity(seen, "output") == expected["output_tokens"]
+    assert quantity(seen, "output", "output_audio") == expected["output_tokens"]
+    for kind, tokens in expected.get("by_kind", {}).items():
+        assert quantity(seen, kind) == tokens
+    assert list(seen.counts.unread) == expected.get("unread", [])
+    stated = seen.counts.stated_usd
+    assert (str(stated) if stated is not None else None) == expected.get("provider_cost_usd")
     assert quantity(seen, "web_search") == expected["web_search_requests"]
     assert seen.reasoning == expected["reasoning_tokens"]
-    assert seen.model == "acme-chat-1"
+    assert seen.model == expected.get("model", fixture.document["request"]["body"].get("model", "acme-chat-1"))
 
 
 @pytest.mark.parametrize("fixture", FIXTURES, ids=lambda f: f.name)

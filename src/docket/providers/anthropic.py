@@ -6,16 +6,28 @@ cumulative), "Prompt caching" (``input_tokens`` leaves cache reads and writes ou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
-from docket.ledger.usage import Counts
+from docket.ledger.usage import Counts, Part, Quantities
+from docket.primitives.frozen import value
 from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
 from docket.providers.framing import framing_of
 from docket.providers.json_fields import Document, Malformed, counter, limit, member, members, text
 from docket.providers.request import read_request
+from docket.providers.usage_members import leaves, rising, says_nothing, unread
 
+_ROW = leaves(
+    "type model input_tokens output_tokens cache_creation_input_tokens cache_read_input_tokens service_tier speed"
+    " inference_geo",
+    cache_creation=leaves("ephemeral_5m_input_tokens ephemeral_1h_input_tokens"),
+    output_tokens_details=leaves("thinking_tokens"),
+    server_tool_use=leaves("web_search_requests web_fetch_requests"),
+)
+_SCHEMA = {**_ROW, "iterations": _ROW}
+"""Members of ``usage``; fetches of the provider's own tool cost their tokens alone."""
 LIMITS = frozenset({"max_tokens", "model_context_window_exceeded"})
 """Stop reasons that mean an answer cut short."""
 SERVER_TOOLS = ("web_search_", "web_fetch_", "code_execution_", "tool_search_", "mcp_", "advisor_")
@@ -55,14 +67,16 @@ def _is_open(document: Document) -> bool:
 
 
 class MessageFold:
-    """Reads a message, or the events of its stream; per counter the last figure wins."""
+    """Reads a message, or the events of its stream; usage figures only grow."""
 
     terminators: ClassVar[frozenset[bytes]] = frozenset()
 
     def __init__(self) -> None:
         self.ended = False
         self._seen = False
-        self._usage: dict[str, object] = {}
+        self._usage: Document = {}
+        self._fell = False
+        self._content = False
         self._final = False
         self._model: str | None = None
         self._id: str | None = None
@@ -73,6 +87,8 @@ class MessageFold:
     def see(self, name: bytes, document: Document) -> None:
         self._seen = True
         match document.get("type"):
+            case "content_block_delta":
+                self._content = True
             case "message_start":
                 self._message(member(document, "message"))
             case "message_delta":
@@ -92,10 +108,17 @@ class MessageFold:
         whole = clean and not streamed and self._seen
         terminal = ending(error=self._failed, done=self.ended or whole, finish=self._stop, limits=LIMITS, clean=clean)
         final = self._final and terminal in ("complete", "incomplete")
+        attempts = members(self._usage, "iterations")
         return Observation(
             terminal=terminal,
-            counts=read_usage(self._usage, final=final),
-            model=self._model,
+            counts=read_usage(
+                self._usage,
+                final=final,
+                refused=self._stop == "refusal" and not self._content,
+                fell=self._fell,
+                content=self._content,
+            ),
+            model=(text(attempts[-1], "model") if attempts else None) or self._model,
             tier=_tier(self._usage),
             finish=self._stop,
             error_type=self._error,
@@ -108,37 +131,77 @@ class MessageFold:
         self._model = text(message, "model") or self._model
         self._id = text(message, "id") or self._id
         self._stop = text(message, "stop_reason") or self._stop
+        self._content = self._content or bool(message.get("content"))
         self._merge(member(message, "usage"))
 
     def _merge(self, usage: Document) -> None:
-        self._usage.update((name, value) for name, value in usage.items() if value is not None)
+        self._usage, fell = rising(self._usage, usage)
+        self._fell = self._fell or fell
 
 
-def read_usage(usage: Document, *, final: bool) -> Counts:
-    """A ``usage`` object as kinds that do not overlap. With ``iterations`` their sum is the bill."""
+def read_usage(
+    usage: Document, *, final: bool, refused: bool = False, fell: bool = False, content: bool = False
+) -> Counts:
+    """A ``usage`` object as kinds that do not overlap. With ``iterations`` each attempt is billed, at its own model.
+
+    ``refused`` says that the answer is a refusal without content, which is not billed; ``fell`` that a total had
+    fallen; ``content`` that the answer held some.
+    """
     if not usage:
         return NOTHING
+    unknown = unread(usage, _SCHEMA)
+    attempts = members(usage, "iterations")
     try:
-        parts = [_tokens(part) for part in members(usage, "iterations")] or [_tokens(usage)]
+        rows = [_Row(text(each, "model"), *_tokens(each)) for each in attempts or [usage]]
         searches = counter(member(usage, "server_tool_use"), "web_search_requests")
     except Malformed:
-        return Counts(source="none", inconsistent=True)
-    known = [part for part in parts if part is not None]
+        return Counts(source="none", inconsistent=True, unread=unknown)
+    known = [row for row in rows if row.items]
     if not known:
-        return NOTHING
-    sums: dict[str, int] = {}
-    for items, _ in known:
-        for kind, quantity in items:
-            sums[kind] = sums.get(kind, 0) + quantity
-    final = final and {"input", "output"} <= sums.keys()
-    if searches:
-        sums["web_search"] = searches
-    items = tuple((kind, quantity) for kind, quantity in sums.items() if quantity or kind in ("input", "output"))
-    return Counts(source="reported" if final else "partial", items=items, inconsistent=any(bad for _, bad in known))
+        return Counts(source="none", unread=unknown)
+    fell = fell and not attempts  # of several attempts the top level repeats the last one alone
+    billed = [row for at, row in enumerate(known) if not _declined(known, at, refused=refused)]
+    items: dict[str, int] = {"input": 0, "output": 0} if not billed else {}
+    for row in billed:
+        for kind, quantity in row.items:
+            items[kind] = items.get(kind, 0) + quantity
+    final = final and {"input", "output"} <= items.keys()
+    silent = content and not refused and says_nothing(tuple(items.items()))
+    fees = (("web_search", searches),) if searches else ()
+    parts = tuple(Part(row.model, _worth(dict(row.items))) for row in billed) if attempts else ()
+    return Counts(
+        source="reported" if final and not (unknown or fell or silent) else "partial",
+        items=_worth(items) + fees,
+        inconsistent=fell or any(row.inconsistent for row in known),
+        unread=unknown,
+        parts=(*parts, Part(None, fees)) if parts and fees else parts,
+    )
 
 
-def _tokens(usage: Document) -> tuple[tuple[tuple[str, int], ...], bool] | None:
-    """The token kinds of one usage object and whether they contradict each other; None where it says nothing."""
+def _worth(items: Mapping[str, int]) -> Quantities:
+    """Items without zeros, except for input and output."""
+    return tuple((kind, quantity) for kind, quantity in items.items() if quantity or kind in ("input", "output"))
+
+
+@value
+class _Row:
+    """One attempt: the model that served it where that is said, and its tokens; no items say nothing."""
+
+    model: str | None
+    items: Quantities
+    inconsistent: bool
+
+
+def _declined(rows: list[_Row], at: int, *, refused: bool) -> bool:
+    """Whether an attempt ended before any output, for another model or in a refusal: that costs nothing."""
+    row = rows[at]
+    if dict(row.items).get("output") != 0:
+        return False
+    return refused if at == len(rows) - 1 else row.model is not None and rows[at + 1].model != row.model
+
+
+def _tokens(usage: Document) -> tuple[Quantities, bool]:
+    """The token kinds of one usage object and whether they contradict each other; none where it says nothing."""
     plain = counter(usage, "input_tokens")
     output = counter(usage, "output_tokens")
     written = counter(usage, "cache_creation_input_tokens")
@@ -147,7 +210,7 @@ def _tokens(usage: Document) -> tuple[tuple[tuple[str, int], ...], bool] | None:
     short = counter(split, "ephemeral_5m_input_tokens")
     long = counter(split, "ephemeral_1h_input_tokens")
     if plain is None and output is None:
-        return None
+        return (), False
     total = written if written is not None else (short or 0) + (long or 0)
     hour = min(long or 0, total)
     inconsistent = (short is not None or long is not None) and (short or 0) + (long or 0) != total
@@ -162,9 +225,10 @@ def _tokens(usage: Document) -> tuple[tuple[tuple[str, int], ...], bool] | None:
 
 
 def _tier(usage: Document) -> str | None:
-    """Fast mode, priority and inference kept in one country are prices of their own; the usage says what was served."""
-    tier = "fast" if usage.get("speed") == "fast" else text(usage, "service_tier")
-    return f"{tier or 'standard'}-us" if usage.get("inference_geo") == "us" else tier
+    """Fast mode, priority and inference kept in one place are prices of their own; the usage says what was served."""
+    speed, place = text(usage, "speed"), text(usage, "inference_geo")
+    tier = speed if speed not in (None, "standard") else text(usage, "service_tier")
+    return f"{tier or 'standard'}-{place}" if place not in (None, "global", "not_available") else tier
 
 
 def _reasoning(usage: Document) -> int | None:

@@ -10,19 +10,43 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import ClassVar
 
-from docket.ledger.usage import Counts
-from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending, error_type
+from docket.ledger.usage import Counts, Quantities
+from docket.providers.answer import AnswerObserver, ErrorFold, ending, error_type
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
 from docket.providers.framing import framing_of
 from docket.providers.json_array import Elements
 from docket.providers.json_fields import Document, Malformed, counter, limit, member, members, text
 from docket.providers.request import read_request
+from docket.providers.usage_members import (
+    MAX_NAMED,
+    leaves,
+    rising,
+    says_nothing,
+    split_input,
+    split_output,
+    unread,
+)
 
 COMPLETE = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 """Reasons to finish that mean a whole answer; every other one (MAX_TOKENS, SAFETY, ...) is an incomplete one."""
 MODALITIES = {"AUDIO": "audio", "IMAGE": "image", "VIDEO": "video"}
 """Parts of a count that may have a price of their own."""
+_KNOWN_MODALITIES = frozenset({*MODALITIES, "TEXT", "DOCUMENT", "MODALITY_UNSPECIFIED"})
+_DETAILS = (
+    "promptTokensDetails",
+    "toolUsePromptTokensDetails",
+    "cacheTokensDetails",
+    "candidatesTokensDetails",
+    "responseTokensDetails",
+)
+_SCHEMA = leaves(
+    "promptTokenCount toolUsePromptTokenCount candidatesTokenCount responseTokenCount thoughtsTokenCount"
+    " cachedContentTokenCount totalTokenCount trafficType serviceTier",
+    **{name: leaves("modality tokenCount") for name in _DETAILS},
+)
+MAX_QUERIES = 4096
+"""Distinct queries of one answer that are told apart."""
 
 
 class Gemini:
@@ -70,12 +94,14 @@ class ContentFold:
         self.ended = False
         self._asked = asked
         self._usage: Document = {}
+        self._fell = False
+        self._content = False
         self._model: str | None = None
         self._id: str | None = None
         self._finish: str | None = None
         self._error: str | None = None
         self._failed = False
-        self._queries = 0
+        self._grounding = Grounding()
 
     def see(self, name: bytes, document: Document) -> None:
         if document.get("error") is not None:
@@ -85,12 +111,12 @@ class ContentFold:
         self._id = text(document, "responseId") or self._id
         usage = member(document, "usageMetadata")
         if usage:
-            self._usage = {**self._usage, **{name: value for name, value in usage.items() if value is not None}}
+            self._usage, fell = rising(self._usage, usage)
+            self._fell = self._fell or fell
         for candidate in members(document, "candidates"):
             self._finish = text(candidate, "finishReason") or self._finish
-            queries = member(candidate, "groundingMetadata").get("webSearchQueries")
-            if isinstance(queries, list):
-                self._queries = max(self._queries, len(queries))
+            self._content = self._content or bool(member(candidate, "content").get("parts"))
+            self._grounding.take(member(candidate, "groundingMetadata"))
         self._finish = text(member(document, "promptFeedback"), "blockReason") or self._finish
         self.ended = self.ended or (self._finish is not None and bool(usage))
 
@@ -98,9 +124,16 @@ class ContentFold:
         cut_short = frozenset({self._finish}) - COMPLETE if self._finish else frozenset()
         terminal = ending(error=self._failed, done=self.ended, finish=self._finish, limits=cut_short, clean=clean)
         counts, thoughts = read_usage(self._usage, final=terminal in ("complete", "incomplete"))
-        if self._queries and counts.source != "none":
-            searches = ("web_search", searches_billed(self._model or self._asked, self._queries))
-            counts = replace(counts, items=(*counts.items, searches))
+        if counts.source != "none":
+            named = tuple(dict.fromkeys((*counts.unread, *self._grounding.unread)))[:MAX_NAMED]
+            silent = self._content and says_nothing(counts.items)
+            counts = replace(
+                counts,
+                source="partial" if named or silent or self._fell else counts.source,
+                items=(*counts.items, *self._grounding.fees(self._model or self._asked)),
+                inconsistent=counts.inconsistent or self._fell,
+                unread=named,
+            )
         return Observation(
             terminal=terminal,
             counts=counts,
@@ -114,13 +147,57 @@ class ContentFold:
         )
 
 
+class Grounding:
+    """What an answer says of searches that Google ran for it: each fee by its own evidence."""
+
+    def __init__(self) -> None:
+        self._queries: set[str] = set()
+        self._web = False
+        self._maps = False
+        self._full = False
+        self._unknown: dict[str, None] = {}
+
+    def take(self, grounding: Document) -> None:
+        """Take the ``groundingMetadata`` of a candidate."""
+        for name, listed in grounding.items():
+            if name == "webSearchQueries" and isinstance(listed, list):
+                for query in listed:
+                    if isinstance(query, str) and query.strip():
+                        self._full = self._full or len(self._queries) >= MAX_QUERIES
+                        if not self._full:
+                            self._queries.add(query)
+            elif name.endswith("Queries") and name != "retrievalQueries" and listed:
+                self._unknown[f"groundingMetadata.{name}"[:64]] = None
+        chunks = members(grounding, "groundingChunks")
+        self._maps = self._maps or any("maps" in chunk for chunk in chunks)
+        self._web = self._web or "searchEntryPoint" in grounding or any("web" in chunk for chunk in chunks)
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """Lists of queries that are billed by a rule that is not known here, or too long to count."""
+        return (*self._unknown, *(("groundingMetadata.webSearchQueries",) if self._full else ()))
+
+    def fees(self, model: str) -> Quantities:
+        """The fees by kind; queries of a map, without anything from the web, are no web searches."""
+        found: list[tuple[str, int]] = []
+        if self._queries and (self._web or not self._maps):
+            found.append(("web_search", searches_billed(model, len(self._queries))))
+        if self._maps:
+            found.append(("maps_search", 1))
+        return tuple(found)
+
+
 def searches_billed(model: str, queries: int) -> int:
-    """Searches with Google that an answer is billed for: a grounded prompt once up to Gemini 2, each query after."""
+    """Searches with Google that an answer is billed for, of so many distinct queries that are not empty.
+
+    A grounded prompt counts once up to Gemini 2, each query after.
+    """
     return 1 if model.rpartition("/")[2].startswith(("gemini-1", "gemini-2")) else queries
 
 
 def read_usage(usage: Document, *, final: bool) -> tuple[Counts, int | None]:
     """A ``usageMetadata`` object as kinds that do not overlap, and the thoughts inside the output."""
+    unknown = unread(usage, _SCHEMA) + _unknown_modalities(usage)
     try:
         prompt = counter(usage, "promptTokenCount")
         tools = counter(usage, "toolUsePromptTokenCount")
@@ -132,19 +209,35 @@ def read_usage(usage: Document, *, final: bool) -> tuple[Counts, int | None]:
         parts_cached = _parts(usage, "cacheTokensDetails")
         parts_out = _parts(usage, "candidatesTokensDetails", "responseTokensDetails")
     except Malformed:
-        return Counts(source="none", inconsistent=True), None
+        return Counts(source="none", inconsistent=True, unread=unknown), None
     if prompt is None and total is not None:
         prompt = max(0, total - (tools or 0) - (candidates or 0) - (thoughts or 0))
     if prompt is None:
-        return NOTHING, None
+        return Counts(source="none", unread=unknown), None
     billed_in, output, contradicts = _meant(prompt, tools or 0, candidates, thoughts or 0, total)
-    read = min(cached, billed_in)
-    items, over = _items(billed_in - read, read, output, parts_in, parts_cached, parts_out)
+    details = "cacheTokensDetails"
+    into = split_input(billed_in, cached, 0, parts_in, parts_cached if members(usage, details) else None)
+    items, over = into.items, into.over
+    if output is not None:
+        out = split_output(output, parts_out)
+        items, over = items + out.items, over or out.over
     return Counts(
-        source="reported" if final and output is not None else "partial",
+        source="reported" if final and output is not None and not unknown else "partial",
         items=items,
-        inconsistent=contradicts or over or read != cached,
+        inconsistent=contradicts or over,
+        unread=unknown,
+        assumed=(details,) if into.assumed else (),
     ), thoughts
+
+
+def _unknown_modalities(usage: Document) -> tuple[str, ...]:
+    """Breakdowns that hold tokens of a modality whose price is not known to be that of text."""
+    return tuple(
+        f"{name}.{detail.get('modality')}"[:64]
+        for name in _DETAILS
+        for detail in members(usage, name)
+        if detail.get("tokenCount") and detail.get("modality") not in _KNOWN_MODALITIES
+    )[:MAX_NAMED]
 
 
 def _meant(
@@ -178,41 +271,12 @@ def _parts(usage: Document, *names: str) -> dict[str, int]:
     return parts
 
 
-def _items(
-    fresh: int,
-    read: int,
-    output: int | None,
-    parts_in: dict[str, int],
-    parts_cached: dict[str, int],
-    parts_out: dict[str, int],
-) -> tuple[tuple[tuple[str, int], ...], bool]:
-    """The items of a bill; parts are cut to their totals, which is then said."""
-    items: list[tuple[str, int]] = []
-    over = False
-    uncached = {kind: max(0, quantity - parts_cached.get(kind, 0)) for kind, quantity in parts_in.items()}
-    for base, total, parts in (
-        ("input", fresh, uncached),
-        ("cache_read", read, parts_cached),
-        ("output", output, parts_out),
-    ):
-        if total is None:
-            continue
-        rest = total
-        for kind, quantity in parts.items():
-            over = over or quantity > rest
-            part = min(quantity, rest)
-            rest -= part
-            if part:
-                items.append((f"{base}_{kind}", part))
-        if rest or base != "cache_read":
-            items.append((base, rest))
-    return tuple(items), over
-
-
 def _tier(usage: Document) -> str | None:
     """``serviceTier`` at Google AI; at Vertex AI ``trafficType`` ends in the tier (``ON_DEMAND_PRIORITY``)."""
     named = text(usage, "serviceTier")
     if named:
         return named.removeprefix("SERVICE_TIER_").lower()
-    traffic = text(usage, "trafficType") or ""
-    return next((tier for tier in ("priority", "flex") if traffic.endswith(tier.upper())), None)
+    traffic = text(usage, "trafficType")
+    if traffic in (None, "ON_DEMAND", "TRAFFIC_TYPE_UNSPECIFIED"):
+        return None
+    return traffic.removeprefix("ON_DEMAND_").lower()

@@ -9,12 +9,16 @@ from __future__ import annotations
 from typing import ClassVar
 
 from docket.ledger.usage import Counts
-from docket.providers.answer import NOTHING, AnswerObserver, ErrorFold, ending
+from docket.providers.answer import AnswerObserver, ErrorFold, ending
 from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
 from docket.providers.framing import Lines, framing_of
 from docket.providers.json_fields import Document, Malformed, counter, limit, member, text
 from docket.providers.request import read_request
+from docket.providers.usage_members import leaves, says_nothing, unread
+
+_SCHEMA = leaves("prompt_eval_count eval_count")
+"""Members of the last document that end in ``_count``."""
 
 
 class Ollama:
@@ -45,12 +49,15 @@ class GenerationFold:
         self.ended = False
         self._embeds = embeds
         self._last: Document = {}
+        self._content = False
         self._model: str | None = None
         self._finish: str | None = None
         self._failed = False
 
     def see(self, name: bytes, document: Document) -> None:
         self._model = text(document, "model") or self._model
+        said = document.get("response") or member(document, "message").get("content") or document.get("embeddings")
+        self._content = self._content or bool(said)
         if document.get("error") is not None:
             self._failed = self.ended = True
         elif document.get("done") is True or (self._embeds and "embeddings" in document):
@@ -64,22 +71,24 @@ class GenerationFold:
         )
         return Observation(
             terminal=terminal,
-            counts=_counts(self._last, needs_output=not self._embeds),
+            counts=_counts(self._last, needs_output=not self._embeds, content=self._content),
             model=self._model,
             finish=self._finish,
             size=size,
         )
 
 
-def _counts(last: Document, *, needs_output: bool) -> Counts:
+def _counts(last: Document, *, needs_output: bool, content: bool) -> Counts:
+    unknown = unread({name: figure for name, figure in last.items() if name.endswith("_count")}, _SCHEMA)
     try:
         prompt, output = counter(last, "prompt_eval_count"), counter(last, "eval_count")
     except Malformed:
-        return Counts(source="none", inconsistent=True)
+        return Counts(source="none", inconsistent=True, unread=unknown)
     if prompt is None and output is None:
-        return NOTHING
+        return Counts(source="none", unread=unknown)
     items = tuple(
         (kind, quantity) for kind, quantity in (("input", prompt), ("output", output)) if quantity is not None
     )
     whole = prompt is not None and (output is not None or not needs_output)
-    return Counts(source="reported" if whole else "partial", items=items)
+    whole = whole and not unknown and not (content and says_nothing(items))
+    return Counts(source="reported" if whole else "partial", items=items, unread=unknown)

@@ -10,21 +10,21 @@ from typing import ClassVar
 from docket.providers.answer import ending, error_type
 from docket.providers.call import Observation
 from docket.providers.json_fields import Document, member, members, text
-from docket.providers.openai_usage import Figures, counts, read_usage
+from docket.providers.openai_usage import RunningUsage
 
 LIMITS = frozenset({"length", "content_filter"})
 """Reasons to finish that mean an answer cut short."""
 
 
 class ChoicesFold:
-    """Reads a completion, or its chunks: the last usage figure wins, and a chunk without one wipes nothing."""
+    """Reads a completion, or its chunks: usage figures only grow, and a chunk without one wipes nothing."""
 
     terminators: ClassVar[frozenset[bytes]] = frozenset({b"[DONE]"})
 
     def __init__(self) -> None:
         self.ended = False
         self._seen = False
-        self._figures: Figures | None = None
+        self._usage = RunningUsage()
         self._model: str | None = None
         self._tier: str | None = None
         self._id: str | None = None
@@ -44,8 +44,9 @@ class ChoicesFold:
         for choice in members(document, "choices"):
             self._finish = text(choice, "finish_reason") or self._finish
             usage = usage or member(choice, "usage")
-        if usage:
-            self._figures = read_usage(usage)
+            if not self._usage.content:
+                self._usage.content = _has_content(choice)
+        self._usage.take(usage)
 
     def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         terminal = ending(
@@ -55,11 +56,9 @@ class ChoicesFold:
             limits=LIMITS,
             clean=clean,
         )
-        final = terminal in ("complete", "incomplete")
-        figures = self._figures
         return Observation(
             terminal,
-            counts(figures, final=final),
+            self._usage.counts(final=terminal in ("complete", "incomplete")),
             self._model,
             self._tier,
             self._finish,
@@ -67,5 +66,13 @@ class ChoicesFold:
             self._id,
             None,
             size,
-            figures.reasoning if figures is not None else None,
+            self._usage.reasoning,
         )
+
+
+def _has_content(choice: Document) -> bool:
+    """Whether a choice holds any text or call, whole or in part."""
+    if choice.get("text"):
+        return True
+    said = member(choice, "delta") or member(choice, "message")
+    return any(value for name, value in said.items() if name != "role")

@@ -9,7 +9,7 @@ from docket.providers.base import Observer
 from docket.providers.call import Call, Observation, Sent
 from docket.providers.framing import framing_of
 from docket.providers.json_fields import Document, member, text
-from docket.providers.openai_usage import Figures, counts, read_usage
+from docket.providers.openai_usage import RunningUsage
 from docket.providers.request import read_request
 
 
@@ -31,7 +31,7 @@ class EmbeddingsFold:
     def __init__(self) -> None:
         self.ended = False
         self._seen = False
-        self._figures: Figures | None = None
+        self._usage = RunningUsage()
         self._model: str | None = None
         self._error: str | None = None
         self._failed = False
@@ -41,14 +41,14 @@ class EmbeddingsFold:
         self._failed = document.get("error") is not None
         self._error = error_type(document)
         self._model = text(document, "model")
-        usage = member(document, "usage")
-        self._figures = read_usage(usage) if usage else None
+        self._usage.content = bool(document.get("data"))
+        self._usage.take(member(document, "usage"))
 
     def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
         terminal = ending(error=self._failed, done=clean and self._seen, finish=None, limits=frozenset(), clean=clean)
         return Observation(
             terminal=terminal,
-            counts=counts(self._figures, final=terminal == "complete"),
+            counts=self._usage.counts(final=terminal == "complete"),
             model=self._model,
             error_type=self._error,
             size=size,

@@ -6,65 +6,145 @@ Cached tokens are part of the prompt's total and reasoning tokens part of the co
 
 from __future__ import annotations
 
-from docket.ledger.usage import Counts
+from docket.ledger.usage import Counts, Quantities
 from docket.primitives.frozen import value
+from docket.primitives.money import Usd
 from docket.providers.answer import NOTHING
 from docket.providers.json_fields import Document, Malformed, counter, member
+from docket.providers.usage_members import (
+    Schema,
+    leaves,
+    rising,
+    says_nothing,
+    split_input,
+    split_output,
+    stated,
+    unread,
+)
 
-Items = tuple[tuple[str, int], ...]
+_PARTS = "text_tokens audio_tokens image_tokens video_tokens"
+_INSIDE = leaves(
+    f"{_PARTS} cached_tokens cache_write_tokens cache_creation_tokens", cached_tokens_details=leaves(_PARTS)
+)
+_OUTSIDE = leaves(f"{_PARTS} reasoning_tokens accepted_prediction_tokens rejected_prediction_tokens")
+_TIMES = "queue_time prompt_time completion_time total_time"
+"""What some servers measure and nobody bills."""
+SCHEMA = leaves(
+    "prompt_tokens completion_tokens input_tokens output_tokens total_tokens cached_tokens reasoning_tokens"
+    " prompt_cache_hit_tokens prompt_cache_miss_tokens cache_read_input_tokens cache_creation_input_tokens"
+    f" is_byok {_TIMES}",
+    prompt_tokens_details=_INSIDE,
+    input_tokens_details=_INSIDE,
+    completion_tokens_details=_OUTSIDE,
+    output_tokens_details=_OUTSIDE,
+    cost_details=leaves(
+        "upstream_inference_cost upstream_inference_prompt_cost upstream_inference_completions_cost"
+        " upstream_inference_input_cost upstream_inference_output_cost"
+    ),
+)
+_WITH_COST: Schema = {**SCHEMA, "cost": None}
+MODALITIES = ("audio", "image", "video")
 
 
 @value
 class Figures:
-    """A usage object that was read: ``items`` None is unknown."""
+    """A usage object that was read: ``items`` None is unknown; the rest as in ``Counts``."""
 
-    items: Items | None
+    items: Quantities | None
     inconsistent: bool = False
     reasoning: int | None = None
+    unread: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
+    stated_usd: Usd | None = None
+
+
+class RunningUsage:
+    """The usage of one answer, whose totals never fall: a gateway may fill its last event with zeros."""
+
+    def __init__(self) -> None:
+        self._usage: Document = {}
+        self._fell = False
+        self.figures: Figures | None = None
+        self.content = False
+        """Whether the answer held any content, so that figures of nothing cannot be right."""
+
+    def take(self, usage: Document) -> None:
+        """Take the next usage object; an empty one says nothing."""
+        if usage:
+            self._usage, fell = rising(self._usage, usage)
+            self._fell = self._fell or fell
+            self.figures = read_usage(self._usage)
+
+    def counts(self, *, final: bool) -> Counts:
+        """What was said: the final word, or the last one before the answer broke off."""
+        figures = self.figures
+        if figures is None:
+            return NOTHING
+        if figures.items is None:
+            return Counts(source="none", inconsistent=figures.inconsistent, unread=figures.unread)
+        silent = self.content and says_nothing(figures.items)
+        return Counts(
+            "reported" if final and not (self._fell or silent or figures.unread) else "partial",
+            figures.items,
+            figures.inconsistent or self._fell,
+            figures.unread,
+            figures.assumed,
+            figures.stated_usd,
+        )
+
+    @property
+    def reasoning(self) -> int | None:
+        """The part of the output that is called reasoning."""
+        return self.figures.reasoning if self.figures is not None else None
 
 
 def read_usage(usage: Document) -> Figures:
     """The figures of a ``usage`` object of Chat Completions, Completions, Embeddings or Responses."""
+    unknown = unread(usage, SCHEMA if isinstance(usage.get("cost"), dict) else _WITH_COST)
     try:
-        return _read(usage)
+        return _read(usage, unknown)
     except Malformed:
-        return Figures(items=None, inconsistent=True)
+        return Figures(items=None, inconsistent=True, unread=unknown)
 
 
-def counts(figures: Figures | None, *, final: bool) -> Counts:
-    """``figures`` as what the provider said: its final word, or the last one before the answer broke off."""
-    if figures is None:
-        return NOTHING
-    if figures.items is None:
-        return Counts(source="none", inconsistent=figures.inconsistent)
-    return Counts("reported" if final else "partial", figures.items, figures.inconsistent)
-
-
-def _read(usage: Document) -> Figures:
+def _read(usage: Document, unknown: tuple[str, ...]) -> Figures:
     prompt = counter(usage, "prompt_tokens", "input_tokens")
     completion = counter(usage, "completion_tokens", "output_tokens")
     total = counter(usage, "total_tokens")
     inside = member(usage, "prompt_tokens_details") or member(usage, "input_tokens_details")
     outside = member(usage, "completion_tokens_details") or member(usage, "output_tokens_details")
-    cached = counter(inside, "cached_tokens") if inside else None
+    cached = counter(inside, "cached_tokens")
     if cached is None:
         cached = counter(usage, "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
-    written = counter(inside, "cache_write_tokens", "cache_creation_tokens") if inside else None
+    written = counter(inside, "cache_write_tokens", "cache_creation_tokens")
     if written is None:
         written = counter(usage, "cache_creation_input_tokens")
-    reasoning = counter(outside, "reasoning_tokens") if outside else None
+    reasoning = counter(outside, "reasoning_tokens")
     if reasoning is None:
         reasoning = counter(usage, "reasoning_tokens")
     if prompt is None and total is not None:
         prompt = max(0, total - (completion or 0))
     if prompt is None:
-        return Figures(items=None, inconsistent=completion is not None)
+        return Figures(items=None, inconsistent=completion is not None, unread=unknown)
     billed_in, billed_out, contradicts = _meant(prompt, completion, total, (cached or 0) + (written or 0), reasoning)
-    parts_in = [("cache_read", cached), ("cache_write_5m", written), *_modal("input", inside)]
-    items_in, over_in = _split("input", billed_in, parts_in)
-    parts_out = _modal("output", outside)
-    items_out, over_out = _split("output", billed_out, parts_out) if billed_out is not None else ((), False)
-    return Figures(items_in + items_out, contradicts or over_in or over_out, reasoning)
+    details = inside.get("cached_tokens_details")
+    hits = _modal(details) if isinstance(details, dict) else None
+    into = split_input(billed_in, cached or 0, written or 0, _modal(inside), hits)
+    items, over = into.items, into.over
+    if billed_out is not None:
+        out = split_output(billed_out, _modal(outside))
+        items, over = items + out.items, over or out.over
+    assumed = ("cached_tokens_details",) if into.assumed else ()
+    return Figures(items, contradicts or over, reasoning, unknown, assumed, _stated(usage))
+
+
+def _stated(usage: Document) -> Usd | None:
+    """What a router says the call cost; with the customer's own key that is its fee and the provider's bill."""
+    cost = stated(usage.get("cost"))
+    if cost is not None and usage.get("is_byok") is True:
+        upstream = stated(member(usage, "cost_details").get("upstream_inference_cost"))
+        return None if upstream is None else cost + upstream
+    return cost
 
 
 def _meant(
@@ -86,19 +166,7 @@ def _meant(
     return prompt, output, True
 
 
-def _modal(kind: str, details: Document) -> list[tuple[str, int | None]]:
-    """The parts of ``details`` that are no text."""
-    return [(f"{kind}_{part}", counter(details, f"{part}_tokens")) for part in ("audio", "image")] if details else []
-
-
-def _split(kind: str, total: int, parts: list[tuple[str, int | None]]) -> tuple[Items, bool]:
-    """``total`` divided into ``parts`` and the rest as ``kind``; parts are cut to the total, which is then said."""
-    items: list[tuple[str, int]] = []
-    rest, cut = total, False
-    for name, quantity in parts:
-        if quantity:
-            cut = cut or quantity > rest
-            if rest:
-                items.append((name, min(quantity, rest)))
-                rest -= items[-1][1]
-    return ((kind, rest), *items), cut
+def _modal(details: Document) -> dict[str, int]:
+    """The tokens of ``details`` that are no text, by modality."""
+    found = {kind: counter(details, f"{kind}_tokens") for kind in MODALITIES} if details else {}
+    return {kind: quantity for kind, quantity in found.items() if quantity}
