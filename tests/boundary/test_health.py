@@ -15,7 +15,8 @@ from decimal import Decimal
 
 import pytest
 
-from docket.boundary.health import Health, HealthListener
+from docket.boundary.health import Health
+from docket.boundary.health_listener import HealthListener
 from docket.boundary.listener import bind
 from docket.control.readiness import CapUse, Status
 from docket.errors import UsageError
@@ -32,11 +33,13 @@ for path in ("/docket/readyz", "/docket/metrics", "/r/token/main/v1/chat/complet
 """
 
 
-def serve(status: Callable[[], Status], ask: Callable[[int], object], host: str = "127.0.0.1") -> object:
+def serve(
+    status: Callable[[], Status], ask: Callable[[int], object], host: str = "127.0.0.1", name: str = ""
+) -> object:
     """Run the second listener on a real socket while ``ask`` talks to its port from a thread."""
 
     async def main() -> object:
-        listener = HealthListener(Health(status, Metrics(status).render))
+        listener = HealthListener(Health(status, Metrics(status).render), name)
         port = await listener.start(bind(host, 0, named="--health-listen", hint=""))
         try:
             return await asyncio.to_thread(ask, port)
@@ -89,7 +92,8 @@ def test_the_second_listener_serves_nothing_else() -> None:
             "/docket/events",
             "/r/t/main/v1/messages",
             "/docket/livez/x",
-            "/livez",
+            "/docket/docket/livez",
+            "//livez",
         ):
             assert get(port, path)[0] == 404, path
         for method in ("POST", "PUT", "DELETE"):
@@ -100,6 +104,41 @@ def test_the_second_listener_serves_nothing_else() -> None:
         assert get(port, "/docket/livez?x=1")[0] == 200
 
     serve(lambda: FINE, ask)
+
+
+def test_probes_and_scrapers_find_every_route_at_the_root_too() -> None:
+    def ask(port: int) -> None:
+        for name in ("livez", "startupz", "readyz", "healthz", "metrics"):
+            at_root, below = (get(port, f"{prefix}{name}") for prefix in ("/", "/docket/"))
+            assert (at_root[0], at_root[:2]) == (200, below[:2]), name
+
+    serve(lambda: FINE, ask)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9464", 200),
+        ("10.1.2.3:9464", 200),
+        ("[::1]:9464", 200),
+        ("localhost", 200),
+        ("agent:9464", 200),
+        ("probe.example:9464", 200),
+        ("rebound.example", 421),
+        ("127.0.0.1.rebound.example:9464", 421),
+        ("localhost.rebound.example", 421),
+        ("probe.example.rebound.example", 421),
+        ("[::1].rebound.example", 421),
+    ],
+)
+def test_a_name_that_could_be_rebound_reads_nothing(host: str, status: int) -> None:
+    def ask(port: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", "/docket/metrics", headers={"Host": host})
+        assert connection.getresponse().status == status
+        connection.close()
+
+    serve(lambda: FINE, ask, name="probe.example")
 
 
 def test_an_address_that_is_taken_is_the_operators_error() -> None:

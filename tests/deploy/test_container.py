@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import socket
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import click
 import pytest
@@ -161,6 +165,41 @@ def test_each_probe_asks_its_own_endpoint() -> None:
     assert str(container()["ports"][0]["containerPort"]) == PORT
     assert f":{PORT}/livez" in service()["healthcheck"]["test"][-1]
     assert "livez" in (Health.__doc__ or "") + Path(ROOT / "src/docket/boundary/health.py").read_text()
+
+
+def asked_paths() -> set[str]:
+    """Every path of health or metrics that a shipped file asks for."""
+    found = {container()[kind]["httpGet"]["path"] for kind in ("startupProbe", "livenessProbe", "readinessProbe")}
+    found.add(pod_documents()["Pod"]["metadata"]["annotations"]["prometheus.io/path"])
+    texts = [path.read_text() for path in DEPLOY.rglob("*") if path.is_file()]
+    for text in texts:
+        found |= set(re.findall(r"127\.0\.0\.1:9464(/[a-z/]+)", text))
+        found |= set(re.findall(r"metrics_path: (\S+)", text))
+        found |= set(re.findall(r"^ +path: (/\S*z|/\S*metrics)$", text, re.MULTILINE))
+    return found
+
+
+@pytest.mark.parametrize("arguments", [container()["args"], service()["command"]], ids=["pod", "compose"])
+def test_a_docket_with_the_files_own_arguments_answers_every_path_that_they_ask(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    arguments = [word.replace("/etc/docket/docket.toml", str(DEPLOY / "docket.toml")) for word in arguments]
+    arguments = [re.sub(rf"^(0\.0\.0\.0|127\.0\.0\.1):{PORT}$", rf"127.0.0.1:{port}", word) for word in arguments]
+    agent = ["sh", "-c", "echo up; read -r _"]
+    command = [sys.executable, "-m", "docket", *arguments[: arguments.index("--") + 1], *agent]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        assert {"/livez", "/readyz", "/startupz", "/metrics"} <= asked_paths()
+        for path in sorted(asked_paths()):
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+                assert answer.status == 200, path
+        process.communicate("\n")
+    assert process.returncode == 0
 
 
 def test_no_secret_stands_in_the_files() -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from docket.boundary.health import Health, HealthListener
+from docket.boundary.health import Health
+from docket.boundary.health_listener import HealthListener
 from docket.control.readiness import Status
 from docket.telemetry.metrics import Metrics
 

@@ -19,6 +19,7 @@ from docket.boundary.call.client import HttpClient
 from docket.boundary.call.forward import Forwarder
 from docket.boundary.call.websocket import WebSockets
 from docket.boundary.health import Health
+from docket.boundary.host_field import answers_to
 from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.wire import RequestHead, WireError, request_framing
@@ -224,7 +225,9 @@ class Boundary:
 
     async def _without_token(self, head: RequestHead, client: HttpClient) -> None:
         path, _, _ = head.target.partition(b"?")
-        if self._health is not None and head.method in (b"GET", b"HEAD") and path.startswith(b"/docket/"):
+        host = head.first(b"host")
+        ours = answers_to(host.decode("latin-1") if host else None)
+        if self._health is not None and ours and head.method in (b"GET", b"HEAD") and path.startswith(b"/docket/"):
             accept = head.first(b"accept")
             answer = self._health.answer(path.decode("latin-1"), accept.decode("latin-1") if accept else None)
             if answer is not None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from docket.boundary.health import Health, HealthListener
+from docket.boundary.health import Health
 from docket.clock import Clock
 from docket.control.clock_watch import LOOK_EVERY_SECONDS, ClockWatch
 from docket.control.readiness import BreakerName, CapUse, Status
@@ -25,6 +25,9 @@ from docket.policy.model import Policy
 from docket.primitives.money import Usd
 from docket.supervisor.lifecycle import Phase
 from docket.telemetry.metrics import EntryLike, Metrics
+
+if TYPE_CHECKING:
+    from docket.boundary.health_listener import HealthListener
 
 
 class Accounts(Protocol):
@@ -145,7 +148,10 @@ class Watching:
         self.listening = True
         if listener is None:
             return None
-        self._listener = HealthListener(self.health)
+        from docket.boundary.health_listener import HealthListener  # aiohttp costs a quarter of a second
+
+        name = (self._policy.health.listen or "").rpartition(":")[0]
+        self._listener = HealthListener(self.health, name)
         return await self._listener.start(listener)
 
     async def watch(self) -> None:
