@@ -278,3 +278,18 @@ def test_nothing_is_left_of_a_cap_that_was_passed() -> None:
     g = gate(caps(max_tokens=100))
     g.settle(admit(g), call(), COMPLETE, answer(100, 50), NOW)
     assert g.left()["caps"] == {"max_tokens": {"limit": "100", "booked": "150", "reserved": "0", "left": "0"}}
+
+
+def test_the_breaker_does_not_wait_for_an_answer_that_comes_later() -> None:
+    g = gate("[resilience]\nbreaker_threshold = 1\n")
+    g.settle(admit(g), call(), Ended(reason="connect"), None, NOW)
+    assert refused(g).code == "breaker_open"
+    later = Instant(10 * 60 * 10**6)
+    probe = g.admit(call(background=True), later)
+    assert isinstance(probe, Admitted)
+    assert isinstance(g.admit(call(), later), Refused), "one probe at a time"
+    (closed,) = g.answered(probe, COMPLETE, later)
+    assert closed.type == "x-docket.breaker-closed"
+    assert isinstance(g.admit(call(), later), Admitted)
+    assert g.inflight == 2
+    assert not g.settle(probe, call(), Ended(reason="background", status=200), None, later).events

@@ -57,6 +57,9 @@ class OpenAdmission:
         usage = Usage(source=counts.source, items=items, inconsistent=counts.inconsistent)
         return Settlement(usage=usage, model=model, tier="standard")
 
+    def answered(self, admitted: Admitted, ended: Ended) -> tuple[Event, ...]:
+        return ()
+
     def release(self, admitted: Admitted) -> None:
         self.open.remove(admitted.call)
 

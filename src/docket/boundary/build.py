@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from docket.boundary.agent_api import AgentApi
+from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.caching import AnswerCache, CachingExchange, Numbers
 from docket.boundary.call.desk import Desk
 from docket.boundary.call.exchange import Exchange, Handler
@@ -41,17 +42,19 @@ def build(
     """
     upstreams = Upstreams(tasks, ProxyRule(settings.environment), settings.limits, settings.tls)
     upstream: Upstream = upstreams if around is None else around(upstreams, desk.recorder)
-    calls: Handler = Exchange(desk, upstream)
+    background = BackgroundAnswers()
+    calls: Handler = Exchange(desk, upstream, background)
     if cache is not None and around is None:
         calls = CachingExchange(desk, calls, *cache)
     return Boundary(
         tasks,
         settings.routes,
-        forwarder=Forwarder(desk, settings, calls, upstream),
+        forwarder=Forwarder(desk, settings, calls, upstream, background),
         sockets=WebSockets(desk, upstreams, settings.limits.silence) if around is None else None,
         agent_api=AgentApi(desk.recorder, desk.denials, budget),
         denials=desk.denials,
         upstreams=upstreams,
+        background=background,
         on_fatal=on_fatal,
         health=health,
     )

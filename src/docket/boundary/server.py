@@ -15,6 +15,7 @@ from dataclasses import replace
 from docket.boundary.agent_api import AgentApi
 from docket.boundary.answers.denials import Denials
 from docket.boundary.answers.refusals import RUN_ENDED, Answer, forbidden
+from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.client import HttpClient
 from docket.boundary.call.forward import Forwarder
 from docket.boundary.call.websocket import WebSockets
@@ -24,7 +25,7 @@ from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.wire import RequestHead, WireError, request_framing
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address
-from docket.errors import ClientGoneError
+from docket.errors import ClientGoneError, LedgerError
 
 BACKLOG = 1024
 """Connections that may wait to be accepted: an agent may start that many workers at once."""
@@ -48,11 +49,12 @@ class Boundary:
         agent_api: AgentApi,
         denials: Denials,
         upstreams: Upstreams,
+        background: BackgroundAnswers,
         on_fatal: Callable[[Exception], None],
         health: Health | None = None,
     ) -> None:
         """``sockets`` None turns WebSockets away; ``on_fatal`` is called once a request could not be carried or
-        recorded for a reason of docket's own. ``denials`` and ``upstreams`` are closed with the boundary.
+        recorded for a reason of docket's own. ``denials``, ``upstreams``, ``background`` are closed with the boundary.
         """
         self._tasks = tasks
         self._routes = {route.name: route for route in routes}
@@ -61,6 +63,7 @@ class Boundary:
         self._agent_api = agent_api
         self._denials = denials
         self._upstreams = upstreams
+        self._background = background
         self._on_fatal = on_fatal
         self._health = health
         self._served: dict[asyncio.Task[None], Connection] = {}
@@ -117,6 +120,10 @@ class Boundary:
         if left:
             await asyncio.wait(left)
         self._upstreams.close()
+        try:
+            await self._background.close()
+        except LedgerError as error:
+            self._on_fatal(error)
         await self._denials.close()
 
     # ── connections ──

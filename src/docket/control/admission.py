@@ -20,7 +20,7 @@ from docket.control.decision import Admitted, Refused, Settlement
 from docket.control.holds import Holds
 from docket.control.limiter import Limiter
 from docket.control.readiness import BreakerName, CapUse
-from docket.ledger.events import CallNumber, CapExceeded, Hold
+from docket.ledger.events import CallNumber, CapExceeded, Event, Hold
 from docket.policy.model import Models, Policy
 from docket.pricing.estimate import Calibration
 from docket.pricing.table import PriceTable
@@ -49,7 +49,8 @@ class Proposal:
 @value
 class _Reservation:
     hold: Amounts
-    permit: Permit
+    permit: Permit | None
+    """None once the breaker knows how it went."""
     since: Instant
 
 
@@ -176,19 +177,30 @@ class Gate:
     ) -> Settlement:
         """Book what became of an admitted call. Does not yield. Raises KeyError for one that is not open."""
         reservation = self._open.pop(admitted.call)
-        self._durations.append(now - reservation.since)
+        if reservation.permit is not None:
+            self._durations.append(now - reservation.since)
         booked = self._booking.of(call, ended, observation, reservation.hold)
         self._holds.served(call.provider, booked.tier)
         if observation is not None and observation.answer_id and observation.counts.source == "reported":
             self._holds.remember(observation.answer_id, booked.amounts.tokens)
         warnings, breaches = self.budget.settle(reservation.hold, booked.amounts)
-        events = self._breakers.settle(reservation.permit, ended, now)
+        events = () if reservation.permit is None else self._breakers.settle(reservation.permit, ended, now)
         return Settlement(booked.usage, booked.model, booked.tier, warnings, breaches, events)
+
+    def answered(self, admitted: Admitted, ended: Ended, now: Instant) -> tuple[Event, ...]:
+        """Settle the breaker of a call whose answer comes later; its hold stays. Does not yield."""
+        reservation = self._open[admitted.call]
+        if reservation.permit is None:
+            return ()
+        self._open[admitted.call] = replace(reservation, permit=None)
+        self._durations.append(now - reservation.since)
+        return self._breakers.settle(reservation.permit, ended, now)
 
     def release(self, admitted: Admitted, now: Instant) -> None:
         """Give back everything but the number of a call that was never sent. Does not yield."""
         reservation = self._open.pop(admitted.call)
-        self._breakers.release(reservation.permit, now)
+        if reservation.permit is not None:
+            self._breakers.release(reservation.permit, now)
         self.budget.release(reservation.hold)
 
     def breach(self, event: CapExceeded) -> None:

@@ -65,7 +65,7 @@ class Booking:
         amounts = Amounts(cost.pico if cost is not None else self._usd(call, usage, hold), tokens_of(counts), 1)
         if usage.source == "reported":
             self._learn(call, seen, counts, amounts)
-        elif _whole(ended) and not counts.unread:  # what cannot be read may cost as much as was held
+        elif _whole(call, ended) and not counts.unread:  # what cannot be read may cost as much as was held
             usage = replace(usage, estimate=self._estimate(call, seen))
             amounts = _at_least(amounts, _value(usage.estimate))
         else:
@@ -149,5 +149,8 @@ def _refused_by_provider(ended: Ended) -> bool:
     return ended.status is not None and not 200 <= ended.status < 300
 
 
-def _whole(ended: Ended) -> bool:
-    return ended.reason in ("complete", "incomplete", "unterminated")
+def _whole(call: Call, ended: Ended) -> bool:
+    """Whether all of the answer was seen; one that comes later may be said to end without having begun."""
+    if ended.reason == "unterminated":
+        return not call.background
+    return ended.reason in ("complete", "incomplete")

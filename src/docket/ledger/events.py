@@ -163,7 +163,8 @@ class _ModelEnd(Fact):
 
 @value
 class ModelResponse(_ModelEnd):
-    """The provider answered: ``complete``, ``incomplete`` (its limit), ``unterminated`` (content, no terminator).
+    """The provider answered: ``complete``, ``incomplete`` (its limit), ``unterminated`` (content, no terminator),
+    ``background`` (it took the request, and nobody saw the answer end).
 
     Private: response_sha256, body.
     """

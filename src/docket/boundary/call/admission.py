@@ -14,7 +14,7 @@ from docket.control.admission import Gate, Proposal
 from docket.control.breaker import Ended
 from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
-from docket.ledger.events import CapExceeded
+from docket.ledger.events import CapExceeded, Event
 from docket.primitives.instant import Instant
 from docket.providers.call import Call, Observation
 
@@ -73,6 +73,10 @@ class QueuedAdmission:
         settlement = self._gate.settle(admitted, call, ended, observation, self._now())
         self._wake()
         return settlement
+
+    def answered(self, admitted: Admitted, ended: Ended) -> tuple[Event, ...]:
+        """Settle the breaker of a call whose answer comes later; its hold stays. Does not yield."""
+        return self._gate.answered(admitted, ended, self._now())
 
     def release(self, admitted: Admitted) -> None:
         """Give back what was reserved for a call that was never sent. Does not yield."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from docket.boundary.call.answer_relay import AnswerRelay
+from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.desk import Desk
 from docket.boundary.call.open_call import OpenCall
 from docket.boundary.call.ports import Client, Upstream
@@ -40,12 +41,14 @@ class Handler(Protocol):
 class Exchange:
     """Carries the model calls of one run."""
 
-    def __init__(self, desk: Desk, upstream: Upstream) -> None:
+    def __init__(self, desk: Desk, upstream: Upstream, background: BackgroundAnswers | None = None) -> None:
+        """``background`` takes the calls whose answers come later."""
         self._desk = desk
         self._upstream = upstream
+        self._background = background or BackgroundAnswers()
 
     async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | None:
-        """Carry one call. Return it once it has ended, None where it was refused.
+        """Carry one call. Return it once it has ended, or goes on in the background; None where it was refused.
 
         Raises ClientGoneError after everything is recorded, LedgerError where it cannot be.
         """
@@ -58,6 +61,6 @@ class Exchange:
             await relay.carry(self._upstream, request.outgoing, desk.under_way)
             if desk.blobs is not None and tee.recorded:
                 relay.body = await record_body(desk.blobs, tee.recorded, tee.size)
-            await begun.end()
+            await (self._background.keep(call, begun, relay) or begun.end())
             await relay.finish(call.endpoint.family)
         return begun

@@ -11,6 +11,7 @@ from collections.abc import Awaitable
 from functools import lru_cache
 
 from docket.boundary.call.answer_relay import AnswerRelay
+from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.client import HttpClient
 from docket.boundary.call.credentials import fingerprint
 from docket.boundary.call.desk import Desk
@@ -74,12 +75,22 @@ class _Asked:
 class Forwarder:
     """Answers the requests of one run that go to an upstream."""
 
-    def __init__(self, desk: Desk, settings: Settings, calls: Handler, upstream: Upstream) -> None:
-        """``calls`` answers model calls; anything else goes to ``upstream`` directly."""
+    def __init__(
+        self,
+        desk: Desk,
+        settings: Settings,
+        calls: Handler,
+        upstream: Upstream,
+        background: BackgroundAnswers | None = None,
+    ) -> None:
+        """``calls`` answers model calls; anything else goes to ``upstream`` directly, and may be the answer to one of
+        ``background``.
+        """
         self._desk = desk
         self._settings = settings
         self._calls = calls
         self._upstream = upstream
+        self._background = background or BackgroundAnswers()
         self._shelf = Shelf()
         self._key = secrets.token_bytes(32)
 
@@ -200,7 +211,9 @@ class Forwarder:
 
     async def _pass_through(self, asked: _Asked, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible, and made whatever happens."""
-        desk, route, relay = self._desk, asked.route, AnswerRelay(self._desk, client, Tee(None))
+        desk, route = self._desk, asked.route
+        tee = Tee(self._background.watch(route.name, asked.path))
+        relay = AnswerRelay(desk, client, tee)
         try:
             await relay.carry(self._upstream, Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body)))
         finally:
@@ -218,8 +231,15 @@ class Forwarder:
                     private=private,
                 )
             )
-        await recorded
-        await relay.finish(route.family)
+            call = self._background.answered(route.name, tee.finish(clean=relay.reason is None))
+            billed = call.end() if call is not None else recorded
+        try:
+            await recorded
+            await billed
+            await relay.finish(route.family)
+        finally:
+            if call is not None:
+                call.close()
 
     async def _too_large(self, route: Route, error: TooLargeError | OSError, client: HttpClient) -> None:
         if isinstance(error, TooLargeError) and not error.everything:

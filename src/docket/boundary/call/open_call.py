@@ -21,7 +21,7 @@ from docket.primitives.canonical import Json
 from docket.primitives.frozen import value
 from docket.providers.call import Call, Observation
 
-_ANSWERED = frozenset({"complete", "incomplete", "unterminated"})
+_ANSWERED = frozenset({"background", "complete", "incomplete", "unterminated"})
 """Reasons of a ``model.response``; any other is a ``model.error`` (evidence format section 2)."""
 
 
@@ -68,6 +68,7 @@ class OpenCall:
         "_call",
         "_carrier",
         "_desk",
+        "_kept",
         "_open",
         "_peer",
         "_private",
@@ -91,6 +92,7 @@ class OpenCall:
         self._peer = peer
         self._amended = amended
         self._open = False
+        self._kept = False
 
     async def begin(self) -> OpenCall | Refused:
         """Admit the call and record its request. Return this once that is durable, or why the call is refused.
@@ -133,6 +135,16 @@ class OpenCall:
         event = end_event(call, admitted, arrived, booked, self._since, desk.clock.monotonic_us())
         return desk.record(event, *booked.warnings, *booked.breaches, *booked.events)
 
+    def stay_open(self, carrier: Carrier, ended: Ended) -> asyncio.Future[Any]:
+        """Keep the call and its hold beyond its context, to be ended and closed later. Does not yield.
+
+        ``carrier`` says then what arrived; ``ended`` is how the answer so far did, for the breaker alone. The future is
+        done once what follows from it is durable. Raises LedgerError.
+        """
+        self._carrier, self._kept = carrier, True
+        self.ended = Ended("background", ended.status)
+        return self._desk.record(*self._desk.admission.answered(self._admitted, ended))
+
     def close(self) -> None:
         """Settle the call where it is still open, and tell of the caps that it reached. Does not yield."""
         try:
@@ -146,7 +158,8 @@ class OpenCall:
     __aenter__ = begin
 
     async def __aexit__(self, *_error: object) -> None:
-        self.close()
+        if not self._kept:
+            self.close()
 
     @property
     def number(self) -> CallNumber:

@@ -34,6 +34,10 @@ class Admission(Protocol):
         """Book what became of an admitted call. Does not yield: a cancelled call is booked as it is recorded."""
         ...
 
+    def answered(self, admitted: Admitted, ended: Ended) -> tuple[Event, ...]:
+        """Return the events of a call whose answer comes later: its hold stays, its breaker settles. Does not yield."""
+        ...
+
     def release(self, admitted: Admitted) -> None:
         """Give back the reservation of a call that was never sent. Does not yield."""
         ...
