@@ -14,7 +14,7 @@ from collections.abc import Callable
 from bench.subject import PRICES
 from docket.boundary.call.credentials import fingerprint
 from docket.boundary.call.tee import Tee
-from docket.boundary.http1.body import HeldBody, Shelf
+from docket.boundary.http1.body import Shelf, WholeBody
 from docket.boundary.http1.headers import crossing
 from docket.boundary.http1.wire import (
     Framing,
@@ -94,7 +94,7 @@ def steps() -> dict[str, Callable[[], object]]:
         return request_framing(fresh), fresh.values(b"host"), fresh.tokens(b"connection"), fresh.tokens(b"expect")
 
     def held() -> object:
-        body = HeldBody(shelf, Framing("sized", len(BODY)))
+        body = WholeBody(shelf, Framing("sized", len(BODY)))
         body.add(BODY)
         digest = body.sha256
         body.close()

@@ -6,22 +6,13 @@ A probe calls no upstream and writes no event.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from docket.boundary.answers.refusals import Answer
 from docket.control.readiness import Status, readiness, summary
 from docket.primitives.canonical import JsonObject, encode
 
 PREFIX = "/docket/"
 JSON = "application/json"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One answer of a health route."""
-
-    status: int
-    content_type: str
-    body: bytes
 
 
 class Health:
@@ -47,10 +38,14 @@ class Health:
                 return _json(200, summary(self._status()))
             case "metrics":
                 content_type, body = self._render(accept)
-                return Answer(200, content_type, body)
+                return _answer(200, content_type, body)
             case _:
                 return None
 
 
 def _json(status: int, document: JsonObject) -> Answer:
-    return Answer(status, JSON, encode(document) + b"\n")
+    return _answer(status, JSON, encode(document) + b"\n")
+
+
+def _answer(status: int, content_type: str, body: bytes) -> Answer:
+    return Answer(status=status, headers=((b"Content-Type", content_type.encode()),), body=body)

@@ -50,4 +50,5 @@ class HealthListener:
         if answer is None:
             names = "livez, startupz, readyz, healthz, metrics"
             return web.Response(status=404, text=f"only {{{names}}} are served here, at / and at {PREFIX}\n")
-        return web.Response(status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type})
+        headers = {name.decode(): value.decode() for name, value in answer.headers}
+        return web.Response(status=answer.status, body=answer.body, headers=headers)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from docket.boundary.agent_api import AgentApi
 from docket.boundary.answers.denials import Denials
-from docket.boundary.answers.refusals import RUN_ENDED, Answer, forbidden
+from docket.boundary.answers.refusals import RUN_ENDED, forbidden
 from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.client import HttpClient
 from docket.boundary.call.forward import Forwarder
@@ -238,8 +238,7 @@ class Boundary:
             accept = head.first(b"accept")
             answer = self._health.answer(path.decode("latin-1"), accept.decode("latin-1") if accept else None)
             if answer is not None:
-                headers = ((b"Content-Type", answer.content_type.encode()),)
-                await client.refuse(Answer(status=answer.status, headers=headers, body=answer.body))
+                await client.refuse(answer)
                 return
         await self._denials.unauthorized()
         await client.refuse(forbidden())

@@ -78,16 +78,14 @@ class RunRecorder:
         return refusal_of(self._mode, self._writer.condition, self.met, lost=lost)
 
     def _committed(self, committed: Committed) -> None:
-        entries = [item.entry for item in committed.items if item.entry is not None]
-        self._open_calls += sum([_OPENS.get(entry.type, 0) for entry in entries])
+        for item in committed.items:
+            if item.entry is not None:
+                self._open_calls += _OPENS.get(item.entry.type, 0)
         if committed.items:
             self.on_sync(committed.took_us)
-        if self.met is None:
-            self._look_at_ceilings()
-
-    def _look_at_ceilings(self) -> None:
-        writer = self._writer
-        used, events = writer.used_bytes, writer.size
+        if self.met is not None:
+            return
+        used, events = self._writer.used_bytes, self._writer.size
         self.met = ceiling_met(self._ceilings, used=used, events=events, open_calls=self._open_calls)
         if self.met is not None:
             self.submit(self.met)

@@ -32,7 +32,7 @@ class QueuedAdmission:
 
     def admit(self, call: Call) -> Admitted | Refused | Wait:
         """Return a numbered reservation, why there is none, or that others have to settle first. Does not yield."""
-        now = self._now()
+        now = Instant(self._clock.monotonic_us())
         answer = self._gate.ask(call, now)
         if isinstance(answer, Refused):
             return answer
@@ -47,14 +47,14 @@ class QueuedAdmission:
         """Queue a call to which ``admit`` just said ``wait``; return a reservation in the step that numbers it, or why
         there is none.
         """
-        since = self._now()
+        since = Instant(self._clock.monotonic_us())
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             async with asyncio.timeout(self._gate.hold_wait.seconds):
                 while True:
                     await turn
-                    now = self._now()
+                    now = Instant(self._clock.monotonic_us())
                     answer = self._gate.ask(call, now)
                     if isinstance(answer, Refused):
                         return answer
@@ -70,17 +70,17 @@ class QueuedAdmission:
 
     def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
         """Book what became of an admitted call; whoever waits first is asked again. Does not yield."""
-        settlement = self._gate.settle(admitted, call, ended, observation, self._now())
+        settlement = self._gate.settle(admitted, call, ended, observation, Instant(self._clock.monotonic_us()))
         self._wake()
         return settlement
 
     def answered(self, admitted: Admitted, ended: Ended) -> tuple[Event, ...]:
         """Settle the breaker of a call whose answer comes later; its hold stays. Does not yield."""
-        return self._gate.answered(admitted, ended, self._now())
+        return self._gate.answered(admitted, ended, Instant(self._clock.monotonic_us()))
 
     def release(self, admitted: Admitted) -> None:
         """Give back what was reserved for a call that was never sent. Does not yield."""
-        self._gate.release(admitted, self._now())
+        self._gate.release(admitted, Instant(self._clock.monotonic_us()))
         self._wake()
 
     def breach(self, event: CapExceeded) -> None:
@@ -92,6 +92,3 @@ class QueuedAdmission:
         """Let the first in the queue ask again."""
         if self._waiting and not self._waiting[0].done():
             self._waiting[0].set_result(None)
-
-    def _now(self) -> Instant:
-        return Instant(self._clock.monotonic_us())

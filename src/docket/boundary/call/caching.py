@@ -15,7 +15,7 @@ from docket.boundary.call.exchange import Handler, Request
 from docket.boundary.call.open_call import OpenCall
 from docket.boundary.call.ports import Client
 from docket.boundary.call.tee import Tee
-from docket.boundary.http1.body import HeldBody
+from docket.boundary.http1.body import WholeBody
 from docket.boundary.http1.coding import content_codings
 from docket.boundary.http1.wire import CHUNKED, Framing, Header, ResponseHead
 from docket.control.decision import Refused
@@ -100,7 +100,7 @@ def _exhausted(origin: CallNumber) -> str:
 def _key_of(request: Request) -> bytes | None:
     """The digest of an identical request; the credential and the content codings it accepts are part of it."""
     head, call, body = request.outgoing.head, request.call, request.outgoing.body
-    if call.endpoint.kind is not EndpointClass.METERED or not isinstance(body, HeldBody) or content_codings(head):
+    if call.endpoint.kind is not EndpointClass.METERED or not isinstance(body, WholeBody) or content_codings(head):
         return None
     return request_key(
         body.content(),

@@ -23,7 +23,7 @@ from docket.boundary.call.tee import Tee
 from docket.boundary.call.treatment import Treatment, needs_body, treat
 from docket.boundary.call.usage_stripping import TrimmingClient
 from docket.boundary.http1.agent_connection import RequestBody
-from docket.boundary.http1.body import HeldBody, PassingBody, Shelf, TooLargeError, hold
+from docket.boundary.http1.body import Shelf, StreamedBody, TooLargeError, WholeBody, read_whole
 from docket.boundary.http1.coding import CodingError, content_codings, decode_whole
 from docket.boundary.http1.response import Outgoing
 from docket.boundary.http1.wire import Framing, RequestHead
@@ -118,14 +118,14 @@ class Forwarder:
         """Read the body whole, and carry or refuse what it asks for."""
         route, settings = asked.route, self._settings
         try:
-            held = await hold(asked.body, self._shelf)
+            whole = await read_whole(asked.body, self._shelf)
         except (TooLargeError, OSError) as error:
             await self._too_large(route, error, client)
             return
         amended = None
         try:
             try:
-                call = self._call(asked, held)
+                call = self._call(asked, whole)
             except CodingError:
                 await self._turn_away(route, 413, f"the body expands to more than {MAX_DECODED} bytes", client)
                 return
@@ -138,40 +138,40 @@ class Forwarder:
                 await self._desk.denials.deny(treatment, client, route.family, route.name, call.model)
                 return
             private = _targets(asked)
-            private["request_sha256"] = held.sha256
+            private["request_sha256"] = whole.sha256
             if call.private_model is not None:
                 private["model"] = call.private_model
             if self._desk.blobs is not None and settings.record_requests:
                 private["body"] = await record_body(
-                    self._desk.blobs, held.content()[: settings.max_body_bytes], held.size
+                    self._desk.blobs, whole.content()[: settings.max_body_bytes], whole.size
                 )
-            amended = self._asking_for_usage(call, asked.head, held)
+            amended = self._asking_for_usage(call, asked.head, whole)
             if amended is not None:
                 private["amended_sha256"] = amended.sha256
-            outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or held)
+            outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or whole)
             request = Request(call, outgoing, private, amended is not None or asked.sent != asked.target)
             tee = self._tee(call, observed=treatment is Treatment.METER)
             await self._calls.handle(request, client if amended is None else TrimmingClient(client), tee)
         finally:
-            held.close()
+            whole.close()
             if amended is not None:
                 amended.close()
 
-    def _asking_for_usage(self, call: Call, head: RequestHead, held: HeldBody) -> HeldBody | None:
+    def _asking_for_usage(self, call: Call, head: RequestHead, whole: WholeBody) -> WholeBody | None:
         """The body that also asks for usage, where the policy wants that and the request says nothing about it."""
         if not self._settings.request_stream_usage or content_codings(head):
             return None
-        content = asking_for_usage(call, held.content())
+        content = asking_for_usage(call, whole.content())
         if content is None:
             return None
-        framing = Framing("sized", len(content)) if held.framing.kind == "sized" else held.framing
-        amended = HeldBody(self._shelf, framing)
+        framing = Framing("sized", len(content)) if whole.framing.kind == "sized" else whole.framing
+        amended = WholeBody(self._shelf, framing)
         try:
             amended.add(content)
         except (TooLargeError, OSError):
             amended.close()
             return None
-        amended.trailers = held.trailers
+        amended.trailers = whole.trailers
         return amended
 
     def _tee(self, call: Call, *, observed: bool) -> Tee:
@@ -182,10 +182,10 @@ class Forwarder:
             lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), record=record
         )
 
-    def _call(self, asked: _Asked, held: HeldBody) -> Call:
-        """What a held body asks for. Raises CodingError for a body that expands beyond the bound."""
+    def _call(self, asked: _Asked, whole: WholeBody) -> Call:
+        """What the body asks for. Raises CodingError for a body that expands beyond the bound."""
         head, route = asked.head, asked.route
-        content, unread = held.content(), None
+        content, unread = whole.content(), None
         codings = content_codings(head)
         if codings:
             try:
@@ -202,7 +202,7 @@ class Forwarder:
                 asked.endpoint,
                 asked.path,
                 content,
-                held.size,
+                whole.size,
                 int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
                 fingerprint(head, self._key),
                 unread,
@@ -215,7 +215,7 @@ class Forwarder:
         tee = Tee(self._background.watch(route.name, asked.path))
         relay = AnswerRelay(desk, client, tee)
         try:
-            await relay.carry(self._upstream, Outgoing(route.origin, asked.head, asked.sent, PassingBody(asked.body)))
+            await relay.carry(self._upstream, Outgoing(route.origin, asked.head, asked.sent, StreamedBody(asked.body)))
         finally:
             private = _targets(asked)
             if relay.detail:

@@ -20,7 +20,7 @@ from docket.boundary.call.desk import Desk
 from docket.boundary.call.open_call import Arrived, OpenCall, reason_of
 from docket.boundary.call.redact import target as recordable
 from docket.boundary.http1.agent_connection import Connection, RequestBody
-from docket.boundary.http1.body import PassingBody
+from docket.boundary.http1.body import StreamedBody
 from docket.boundary.http1.response import Outgoing
 from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.upstream_connection import Link
@@ -272,7 +272,7 @@ class WebSockets:
         endpoint = registry.recognise(route.family, "POST", target.partition(b"?")[0].decode("latin-1"))
         if endpoint.protocol != "openai-responses" or head.method != b"GET":
             return False
-        outgoing = Outgoing(origin=route.origin, head=without_extensions(head), target=target, body=PassingBody(body))
+        outgoing = Outgoing(origin=route.origin, head=without_extensions(head), target=target, body=StreamedBody(body))
         try:
             accepted, link = await self._upstreams.upgrade(outgoing)
         except UpstreamError:

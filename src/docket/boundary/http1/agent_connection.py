@@ -100,7 +100,8 @@ class Connection(Receiver):
         self._scanned = 0
         try:
             while (raw := self._cut_head()) is None:
-                await self.more()
+                if self.gone or not await self._coming():
+                    raise ClientGoneError("the agent closed its connection")
         except WireError:
             self.start = self._buffer[:START]
             raise

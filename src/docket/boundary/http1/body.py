@@ -50,7 +50,7 @@ class Shelf:
         self.held -= size
 
 
-class HeldBody:
+class WholeBody:
     """A request body that was read whole. ``close`` gives its bytes back to the shelf."""
 
     def __init__(self, shelf: Shelf, framing: Framing) -> None:
@@ -126,22 +126,22 @@ class HeldBody:
             self._file.close()
 
 
-async def hold(body: RequestBody, shelf: Shelf) -> HeldBody:
+async def read_whole(body: RequestBody, shelf: Shelf) -> WholeBody:
     """Read ``body`` whole. Raises TooLargeError, ClientGoneError, WireError, OSError."""
-    held = HeldBody(shelf, body.framing)
+    whole = WholeBody(shelf, body.framing)
     try:
         if body.framing.kind == "sized":
-            held.reserve(body.framing.length)
+            whole.reserve(body.framing.length)
         while not body.done:
-            held.add(await body.read())
+            whole.add(await body.read())
     except BaseException:
-        held.close()
+        whole.close()
         raise
-    held.trailers = body.trailers
-    return held
+    whole.trailers = body.trailers
+    return whole
 
 
-class PassingBody:
+class StreamedBody:
     """A request body that goes on as it comes."""
 
     def __init__(self, body: RequestBody) -> None:
