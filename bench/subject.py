@@ -24,6 +24,9 @@ from docket.boundary.routes import Route
 from docket.boundary.settings import Settings
 from docket.clock import SystemClock
 from docket.control.admission import Gate
+from docket.control.evidence import Ceilings
+from docket.errors import LedgerError
+from docket.ledger.events import CapExceeded
 from docket.policy.model import Policy
 from docket.pricing.table import PriceTable
 from docket.primitives.canonical import encode
@@ -32,6 +35,7 @@ from docket.storage.durable import SystemDisk
 from docket.storage.keys import new_run_key
 from docket.storage.paths import RunDirectory, docket_number
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.run import COLLECT_AFTER
 
 PRICES = {
@@ -47,6 +51,19 @@ PRICES = {
         }
     ],
 }
+
+
+class Nobody:
+    """Listens to a record that nothing befalls."""
+
+    def evidence_broke(self, error: LedgerError) -> None:
+        sys.exit(str(error))
+
+    def evidence_lost(self) -> None:
+        sys.exit("an event was lost")
+
+    def full(self, met: CapExceeded) -> None:
+        sys.exit(f"{met.cap} was met")
 
 
 class SlowDisk(SystemDisk):
@@ -72,7 +89,7 @@ async def serve(port: int, directory: Path, sync_ms: float) -> None:
     desk = Desk.of(
         number=number,
         admission=QueuedAdmission(gate, clock),
-        recorder=writer,
+        recorder=RunRecorder(writer, "continue", Ceilings(), Nobody()),
         clock=clock,
         on_breach=lambda _breach: None,
     )

@@ -19,13 +19,12 @@ from types import CodeType, FrameType
 from typing import Any
 
 from bench.in_memory import Agents, serving
+from bench.subject import Nobody
 
 import docket
 from docket.clock import SystemClock
 from docket.control.evidence import Ceilings
-from docket.errors import LedgerError
 from docket.ledger.chain import Entry
-from docket.ledger.events import CapExceeded
 from docket.receipt.totals import Totals
 from docket.storage.keys import new_run_key
 from docket.storage.paths import RunDirectory
@@ -66,19 +65,6 @@ class Walk:
     @property
     def functions(self) -> Counter[str]:
         return Counter(f"{code.co_filename.removeprefix(SOURCE)}:{code.co_qualname}" for code in self.order)
-
-
-class Nobody:
-    """Whom nothing may befall here."""
-
-    def evidence_broke(self, error: LedgerError) -> None:
-        sys.exit(str(error))
-
-    def evidence_lost(self) -> None:
-        sys.exit("an event was lost")
-
-    def full(self, met: CapExceeded) -> None:
-        sys.exit(f"{met.cap} was met")
 
 
 async def walk(*, stream: bool) -> Walk:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bench.subject import Nobody
 
 from docket.boundary.build import build
 from docket.boundary.call.admission import QueuedAdmission
@@ -28,6 +29,7 @@ from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
 from docket.clock import SystemClock
 from docket.control.admission import Gate
+from docket.control.evidence import Ceilings
 from docket.ledger.chain import Entry
 from docket.policy.model import Policy
 from docket.sim.upstream import ScriptedProvider
@@ -36,6 +38,7 @@ from docket.storage.keys import new_run_key
 from docket.storage.paths import RunDirectory, docket_number
 from docket.storage.price_file import read_prices
 from docket.storage.writer import LedgerWriter
+from docket.supervisor.recorder import RunRecorder
 from docket.verify.verifier import verify
 from kit.runs import session_start
 
@@ -168,7 +171,7 @@ def play(calls: int, directory: Path) -> dict[str, Any]:
         desk = Desk.of(
             number=run.name,
             admission=QueuedAdmission(gate, clock),
-            recorder=writer,
+            recorder=RunRecorder(writer, "continue", Ceilings(), Nobody()),
             clock=clock,
             on_breach=lambda _breach: None,
         )
