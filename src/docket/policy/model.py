@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from docket.families import BY_NAME, FAMILIES
 from docket.policy.keys import key
 from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Paths, Seconds, Size, Text, Texts, Url
 from docket.policy.resilience import Health, Resilience
@@ -16,10 +17,8 @@ from docket.policy.usage import Cache, Usage
 from docket.primitives.instant import Duration
 from docket.primitives.money import Usd
 
-PROTOCOLS = ("openai", "anthropic", "gemini", "ollama")
+PROTOCOLS = tuple(BY_NAME)
 """Families of wire protocols that an upstream may speak."""
-VENDORS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google", "ollama": "ollama"}
-"""Whose prices an upstream of a protocol is billed at, unless the policy names another provider."""
 MAX_BODY_BYTES = 256 * 2**20
 """Largest recorded body: what the boundary holds of one request at most."""
 
@@ -134,15 +133,16 @@ class Upstream:
 
     unmetered: str = key(
         Choice(("refuse", "forward")),
-        "Endpoints billed by a figure that docket cannot read (images, audio, batches, files), while max_usd is set:"
-        " refuse them, or forward them and count them as calls (the receipt's cost is then a lower bound).",
+        "Endpoints billed by a figure that docket cannot read (images, audio, batches, files), and those that it does"
+        " not know, while max_usd is set: refuse them, or forward them and count them as calls (the receipt's cost is"
+        " then a lower bound).",
         default="refuse",
     )
 
     @property
     def vendor(self) -> str:
         """The provider's name in events and in the price table."""
-        return self.provider or VENDORS[self.protocol]
+        return self.provider or BY_NAME[self.protocol].vendor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,11 +183,8 @@ class Files:
     )
 
 
-BUILT_IN_UPSTREAMS = (
-    Upstream(name="openai", given=False, base_url="https://api.openai.com/v1", protocol="openai"),
-    Upstream(name="anthropic", given=False, base_url="https://api.anthropic.com", protocol="anthropic"),
-    Upstream(name="gemini", given=False, base_url="https://generativelanguage.googleapis.com", protocol="gemini"),
-    Upstream(name="ollama", given=False, base_url="http://127.0.0.1:11434", protocol="ollama"),
+BUILT_IN_UPSTREAMS = tuple(
+    Upstream(name=family.name, given=False, base_url=family.base_url, protocol=family.name) for family in FAMILIES
 )
 """What a run can reach when the policy names nothing: the address that each vendor's own SDK calls."""
 

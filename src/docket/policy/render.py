@@ -11,6 +11,7 @@ from typing import Any
 
 import tomli_w
 
+from docket.families import FAMILIES
 from docket.policy.keys import REQUIRED, Key, keys_of
 from docket.policy.kinds import to_toml
 from docket.policy.model import BUILT_IN_UPSTREAMS, TABLES, Policy, Upstream
@@ -58,7 +59,7 @@ def _line(key: Key, value: object) -> str:
 
 def _upstream_example() -> str:
     lines = [_comment(summary(Upstream)), "# [upstreams.openai]\n"]
-    example = next(upstream for upstream in BUILT_IN_UPSTREAMS if upstream.name == "openai")
+    example = next(upstream for upstream in BUILT_IN_UPSTREAMS if upstream.name == FAMILIES[0].name)
     for key in keys_of(Upstream):
         value = getattr(example, key.name)
         shown = f"{key.name} = {key.example}" if value is None else toml_line(key.name, value)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 
+from docket.families import BY_NAME
 from docket.providers.call import Call, Endpoint
 from docket.providers.endpoints import OTHER
 from docket.providers.targets import readings
 
-VERSIONS = {"anthropic": b"/v1", "gemini": b"/v1beta"}
-"""The version segment that an upstream of each family needs, where a client may leave it out."""
 ASKING = frozenset({"openai-chat", "openai-completions"})
 """Protocols in which a stream carries usage only if the request asks (``stream_options.include_usage``)."""
 WISH = b'"stream_options":{"include_usage":true},'
@@ -31,8 +30,8 @@ def versioned(endpoint: Endpoint, target: bytes, base_path: bytes) -> bytes | No
 
     ``base_path`` is the path of the upstream's base URL, behind which the version stands.
     """
-    version = VERSIONS.get(endpoint.family)
-    if version is None or endpoint.name == OTHER:
+    version = BY_NAME[endpoint.family].version
+    if not version or endpoint.name == OTHER:
         return None
     path = target.partition(b"?")[0]
     spelt = readings(path.decode("latin-1"))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from docket.families import BY_NAME
 from docket.providers.call import Endpoint, EndpointClass
 from docket.providers.targets import readings
 
 METERED, FREE, UNMETERED = EndpointClass.METERED, EndpointClass.FREE, EndpointClass.UNMETERED
 OTHER = "other"
 """Name of what the table does not know."""
-FAMILIES = ("openai", "anthropic", "gemini", "ollama")
+FAMILIES = tuple(BY_NAME)
 """What ``[upstreams.NAME] protocol`` may name."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "DELETE"})
 """Methods that start no generation (except the table's own rows)."""

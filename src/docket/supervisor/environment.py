@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from docket.families import BY_NAME
 from docket.policy.model import Policy
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -26,19 +27,9 @@ class Route:
     base_url: str
 
 
-BASE_URL_VARIABLES: dict[str, tuple[str, ...]] = {
-    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
-    "anthropic": ("ANTHROPIC_BASE_URL",),
-    "gemini": ("GOOGLE_GEMINI_BASE_URL", "GEMINI_API_BASE"),
-    "ollama": ("OLLAMA_HOST",),
-}
-"""By protocol, the variables that real clients read (measured on 21 of them); the first one found in the parent gives
-the upstream's address."""
-
-
 def gateway(environ: Mapping[str, str], protocol: str) -> tuple[str, str] | None:
     """The base URL that the parent already sets for ``protocol`` (a company gateway), as (variable, URL)."""
-    for variable in BASE_URL_VARIABLES.get(protocol, ()):
+    for variable in _variables(protocol):
         url = environ.get(variable, "")
         if urlsplit(url).scheme in ("http", "https"):
             return variable, url
@@ -64,7 +55,7 @@ def agent_environment(environ: Mapping[str, str], routes: tuple[Route, ...], doc
     taken: set[str] = set()
     for route in routes:
         child[f"DOCKET_UPSTREAM_{_shell_name(route.name)}"] = route.base_url
-        for variable in BASE_URL_VARIABLES.get(route.protocol, ()):
+        for variable in _variables(route.protocol):
             if variable not in taken:
                 taken.add(variable)
                 child[variable] = route.base_url
@@ -88,6 +79,10 @@ def no_proxy(environ: Mapping[str, str]) -> str:
 def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Names, sorted, whose value the agent sees otherwise than docket does."""
     return sorted(name for name in after if before.get(name) != after[name])
+
+
+def _variables(protocol: str) -> tuple[str, ...]:
+    return BY_NAME[protocol].variables if protocol in BY_NAME else ()
 
 
 def _shell_name(name: str) -> str:

@@ -7,11 +7,13 @@ agents show nothing else. Final refusals are 400 with ``x-should-retry: false``,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from docket.boundary.http1.wire import Header
 from docket.control.decision import Refused
+from docket.families import BY_NAME, FAMILIES, ErrorShape
 from docket.primitives.canonical import Json, JsonObject, encode
 
 DENIED = "docket_policy_denied"
@@ -86,9 +88,26 @@ def _answer(
 
 def error_body(family: str, status: int, kind: str, code: str, message: str, detail: Json) -> JsonObject:
     """The error document of a family, with docket's own member in it."""
-    if family == "anthropic":
-        return {"type": "error", "error": {"type": kind, "message": message, "docket": detail}}
-    if family == "gemini":
-        status_name = GOOGLE_STATUS.get(status, "UNKNOWN")
-        return {"error": {"code": status, "message": message, "status": status_name, "docket": detail}}
+    shape = SHAPES[(BY_NAME.get(family) or FAMILIES[0]).errors]
+    return shape(status, kind, code, message, detail)
+
+
+def _openai(status: int, kind: str, code: str, message: str, detail: Json) -> JsonObject:
     return {"error": {"message": message, "type": kind, "param": None, "code": code, "docket": detail}}
+
+
+def _anthropic(status: int, kind: str, code: str, message: str, detail: Json) -> JsonObject:
+    return {"type": "error", "error": {"type": kind, "message": message, "docket": detail}}
+
+
+def _google(status: int, kind: str, code: str, message: str, detail: Json) -> JsonObject:
+    status_name = GOOGLE_STATUS.get(status, "UNKNOWN")
+    return {"error": {"code": status, "message": message, "status": status_name, "docket": detail}}
+
+
+SHAPES: dict[ErrorShape, Callable[[int, str, str, str, Json], JsonObject]] = {
+    "openai": _openai,
+    "anthropic": _anthropic,
+    "google": _google,
+}
+"""The error documents, by shape."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 
 from docket.boundary.http1.wire import Head
+from docket.families import FAMILIES
 
-CREDENTIAL_HEADERS = (b"api-key", b"authorization", b"x-api-key", b"x-goog-api-key")
-"""Where OpenAI, Anthropic, Azure and Google clients put their key."""
+CREDENTIAL_HEADERS = tuple(sorted({name for family in FAMILIES for name in family.credentials}))
+"""Where clients of any family put their key."""
 FINGERPRINT_BYTES = 16
 
 
