@@ -61,7 +61,8 @@ class BackgroundAnswers:
         if key in self._awaited or status is None or not 200 <= status < 300:
             return None
         self._awaited[key] = awaited = _Awaited(call, open_call, first)
-        return open_call.stay_open(awaited, first.ended)
+        whole = seen.terminal == "unterminated"  # the request was taken: that the rest comes later is no fault
+        return open_call.stay_open(awaited, Ended("complete", status) if whole else first.ended)
 
     def watch(self, upstream: str, path: str) -> Watch | None:
         """What observes the answer to a request that is no call, if it may be one that is awaited."""
