@@ -69,6 +69,7 @@ test-agents: venv ## real agents, installed into a directory thrown away, throug
 
 docs: venv ## write again the pages that are generated from the code
 	$(BIN)/python -m tools.policy_page > docs/policy.md
+	$(BIN)/python -m tools.verify_page > verify-js/index.html.new && mv verify-js/index.html.new verify-js/index.html
 
 node-sdks: ## install the providers' Node SDKs and axe-core, which some tests drive
 	npm install --no-audit --no-fund --silent --prefix .node-sdks $(NODE_SDKS)

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -13,20 +12,21 @@ import (
 // A Value is a parsed document. Because only canonical bytes are recognised, Raw of any value is its own canonical
 // encoding, and nothing is ever encoded again.
 
-const (
-	maxInt   = 1<<53 - 1
-	maxDepth = 32
-	maxName  = 128
-)
-
 // Value is one JSON value. Kind is 'n' null, 't' true, 'f' false, '0' integer, 's' string, 'o' object, 'a' array.
 type Value struct {
-	Kind  byte
-	Num   int64
-	Raw   []byte
+	Kind byte
+	Num  int64
+	Raw  []byte
+	*compound
+}
+
+// compound is what a value holds; most hold nothing, and share one.
+type compound struct {
 	Names []string // of an object, in order
 	Items []Value  // members of an object, elements of an array
 }
+
+var nothing = new(compound)
 
 var errCanonical = errors.New("not in canonical form")
 
@@ -36,8 +36,37 @@ type parser struct {
 	at       int
 	names    []string // of the objects under way
 	items    []Value
-	ownNames []string // of finished ones
-	ownItems []Value
+	ownNames slab[string] // of finished ones
+	ownItems slab[Value]
+	own      slab[compound]
+}
+
+// slab keeps values where they stay: what it gave away never moves.
+type slab[T any] struct{ current []T }
+
+const (
+	smallSlab = 64
+	largeSlab = 8192
+)
+
+// keep gives a copy of some that lasts until the next document.
+func (s *slab[T]) keep(some []T) []T {
+	at := len(s.current)
+	if len(some) > cap(s.current)-at {
+		size := min(max(smallSlab, 2*cap(s.current)), largeSlab)
+		s.current, at = make([]T, 0, max(size, len(some))), 0
+	}
+	s.current = append(s.current, some...)
+	return s.current[at:len(s.current):len(s.current)]
+}
+
+func (s *slab[T]) reset() { s.current = s.current[:0] }
+
+// compound makes the value of an object or array, whose members are those behind these marks of the stacks.
+func (p *parser) compound(kind byte, start, names, items int) Value {
+	held := &p.own.keep([]compound{{p.ownNames.keep(p.names[names:]), p.ownItems.keep(p.items[items:])}})[0]
+	p.names, p.items = p.names[:names], p.items[:items]
+	return Value{Kind: kind, Raw: p.data[start:p.at], compound: held}
 }
 
 // parse reads one canonical document without its line feed (C-2 to C-6).
@@ -48,7 +77,10 @@ func (p *parser) parse(data []byte) (Value, error) {
 		return Value{}, errors.New("not UTF-8")
 	}
 	p.data, p.at = data, 0
-	p.names, p.items, p.ownNames, p.ownItems = p.names[:0], p.items[:0], p.ownNames[:0], p.ownItems[:0]
+	p.names, p.items = p.names[:0], p.items[:0]
+	p.ownNames.reset()
+	p.ownItems.reset()
+	p.own.reset()
 	value, err := p.value(1)
 	if err != nil {
 		return Value{}, err
@@ -75,10 +107,7 @@ func (p *parser) document(data []byte) (Value, error) {
 }
 
 // document takes one document and its single LF (C-1).
-func document(data []byte, most int) (Value, error) {
-	if len(data) > most {
-		return Value{}, fmt.Errorf("longer than %d bytes", most)
-	}
+func document(data []byte) (Value, error) {
 	if !bytes.HasSuffix(data, []byte{'\n'}) {
 		return Value{}, errors.New("does not end in a line feed")
 	}
@@ -99,7 +128,7 @@ func (p *parser) value(depth int) (Value, error) {
 		if _, err := p.text(); err != nil {
 			return Value{}, err
 		}
-		return Value{Kind: 's', Raw: p.data[start:p.at]}, nil
+		return Value{compound: nothing, Kind: 's', Raw: p.data[start:p.at]}, nil
 	case b == '{':
 		return p.object(depth)
 	case b == '[':
@@ -110,7 +139,7 @@ func (p *parser) value(depth int) (Value, error) {
 	for _, word := range [...]string{"true", "false", "null"} {
 		if rest := p.data[p.at:]; len(rest) >= len(word) && string(rest[:len(word)]) == word {
 			p.at += len(word)
-			return Value{Kind: word[0], Raw: p.data[start:p.at]}, nil
+			return Value{compound: nothing, Kind: word[0], Raw: p.data[start:p.at]}, nil
 		}
 	}
 	return Value{}, errCanonical
@@ -138,7 +167,7 @@ func (p *parser) integer() (Value, error) {
 	if negative {
 		number = -number
 	}
-	return Value{Kind: '0', Num: number, Raw: p.data[start:p.at]}, nil
+	return Value{compound: nothing, Kind: '0', Num: number, Raw: p.data[start:p.at]}, nil
 }
 
 // text reads a string and reports whether it holds an escape.
@@ -218,11 +247,7 @@ func (p *parser) object(depth int) (Value, error) {
 		p.names, p.items = append(p.names, name), append(p.items, member)
 	}
 	p.at++
-	value := Value{Kind: 'o', Raw: p.data[start:p.at]}
-	value.Names, p.ownNames = keep(p.ownNames, p.names[names:])
-	value.Items, p.ownItems = keep(p.ownItems, p.items[items:])
-	p.names, p.items = p.names[:names], p.items[:items]
-	return value, nil
+	return p.compound('o', start, names, items), nil
 }
 
 func (p *parser) name() (string, error) {
@@ -264,16 +289,7 @@ func (p *parser) array(depth int) (Value, error) {
 		p.items = append(p.items, element)
 	}
 	p.at++
-	value := Value{Kind: 'a', Raw: p.data[start:p.at]}
-	value.Items, p.ownItems = keep(p.ownItems, p.items[items:])
-	p.items = p.items[:items]
-	return value, nil
-}
-
-// keep copies some to the end of all, and gives the copy.
-func keep[T any](all, some []T) (kept, grown []T) {
-	grown = append(all, some...)
-	return grown[len(all):len(grown):len(grown)], grown
+	return p.compound('a', start, len(p.names), items), nil
 }
 
 // seen holds member names, types and kinds that occurred: they recur, and each is made a string once.

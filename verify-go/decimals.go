@@ -12,6 +12,8 @@ const (
 	smallSize = 18 // digits that always fit an uint64
 )
 
+var amountLimit = new(big.Int).Exp(big.NewInt(10), big.NewInt(15+pico), nil)
+
 // Money is an exact amount: small, or large where that is not nil.
 type Money struct {
 	small uint64
@@ -102,6 +104,9 @@ func integer(digits []byte) Money {
 	}
 	return Money{small: small}
 }
+
+// beyond says whether an amount has more than 15 whole digits.
+func (m Money) beyond() bool { return m.large != nil && m.large.Cmp(amountLimit) >= 0 }
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 

@@ -8,8 +8,6 @@ import (
 
 // Section 3, L-2 to L-9: events, their types and the members that are read.
 
-const maxLine = 1 << 20
-
 // Event is one line of a ledger, or an event in a receipt or proof.
 type Event struct {
 	doc     Value

@@ -9,13 +9,7 @@ import (
 
 // Section 6: figures. Nothing here grows with the number of events.
 
-const (
-	maxKeys   = 64
-	maxModels = 256
-	maxNamed  = 100
-)
-
-var errSum = errors.New("a sum beyond 2^53-1")
+var errSum = errors.New("a sum beyond 2^53-1, or of 10^15 USD or more")
 
 // Counts is an object of counts with at most 64 keys and other (limited counts).
 type Counts map[string]int64
@@ -103,6 +97,7 @@ type Bills struct {
 	assumed  bool
 	used     func(key []byte)
 	key      []byte
+	excess   error // the first sum that is too large
 }
 
 func newBills(used func(key []byte)) *Bills {
@@ -134,6 +129,9 @@ func (b *Bills) add(row Row, leaf digest) error {
 	}
 	b.costed++
 	b.cost.add(row.Cost)
+	if b.cost.beyond() {
+		return errSum
+	}
 	b.assumed = b.assumed || row.Assumed
 	sum.costed = true
 	if !elsewhere {
@@ -238,12 +236,13 @@ type Figures struct {
 	breakerOpen, breakerHalfOpen, breakerClosed     int64
 	changes, forwarded, deniedBy                    Counts
 	saved                                           Money // by cache hits
+	lostBy                                          map[string]int64
 }
 
 func newFigures(used func(key []byte)) *Figures {
 	return &Figures{
 		Bills: newBills(used), total: Samples{by: map[int64]int64{}}, firstByte: Samples{by: map[int64]int64{}},
-		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{},
+		changes: Counts{}, forwarded: Counts{}, deniedBy: Counts{}, lostBy: map[string]int64{},
 	}
 }
 
@@ -277,6 +276,9 @@ func (f *Figures) add(e *Event, row *Row) error {
 		if saved := e.Data.Get("saved_usd"); saved != nil {
 			amount, _ := amount(saved, pico)
 			f.saved.add(amount)
+			if f.saved.beyond() {
+				return errSum
+			}
 		}
 	case "cap.exceeded":
 		if f.breach == "" {
@@ -295,7 +297,7 @@ func (f *Figures) add(e *Event, row *Row) error {
 		return f.changes.add(e.Data.Get("change").Text(), 1)
 	case "proc.orphan":
 		f.orphans++
-		if e.Data.Get("ended").Text() == "survived" && len(f.survivors) < maxNamed {
+		if e.Data.Get("ended").Text() == "survived" && len(f.survivors) < maxSurvivors {
 			f.survivors = append(f.survivors, e.int("pid"))
 		}
 	case "net.allowed":
@@ -326,6 +328,14 @@ func (f *Figures) addOwn(e *Event) error {
 	case "x-docket.ledger-gap":
 		if f.lost += e.Data.At("lost", "count").Num; f.lost > maxInt {
 			return errSum
+		}
+		types := e.Data.At("lost", "types")
+		for i, name := range types.Names {
+			if lostTypes[name] {
+				if f.lostBy[name] += types.Items[i].Num; f.lostBy[name] > maxInt {
+					return errSum
+				}
+			}
 		}
 	case "x-docket.fault-injected":
 		f.faults++

@@ -3,9 +3,12 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Section 10, P-1: what is given.
@@ -35,13 +38,19 @@ func open(path string) *Input {
 
 func openDirectory(path string) *Input {
 	in := &Input{}
-	if file := in.file(filepath.Join(path, "receipt.json")); file != nil {
-		in.takeReceipt(file)
+	receipt := in.file(filepath.Join(path, "receipt.json"))
+	ledger := in.file(filepath.Join(path, "ledger.jsonl"))
+	notes := in.file(filepath.Join(path, "checkpoints"))
+	if in.unreadable != "" {
+		return in
 	}
-	if file := in.file(filepath.Join(path, "ledger.jsonl")); file != nil {
-		in.takeLedger(file)
+	if receipt != nil {
+		in.takeReceipt(receipt)
+	}
+	if ledger != nil {
+		in.takeLedger(ledger)
 		in.notes = bytes.NewReader(nil)
-		if notes := in.file(filepath.Join(path, "checkpoints")); notes != nil {
+		if notes != nil {
 			in.notes = notes
 		}
 	}
@@ -55,7 +64,6 @@ func openFile(path string) *Input {
 	in := &Input{}
 	file := in.file(path)
 	if file == nil {
-		in.unreadable = "cannot be read"
 		return in
 	}
 	first := firstLine(file)
@@ -65,6 +73,7 @@ func openFile(path string) *Input {
 		if !bytes.Contains(in.proof, []byte(`"format":"docket-proof/1"`)) {
 			in.unreadable = "a proof of another version"
 		}
+		in.checkBounds("proof", in.proof, maxProof)
 	case bytes.Contains(first, []byte(`"format":"docket-receipt/`)):
 		in.takeReceipt(file)
 	case bytes.Contains(first, []byte(`"prev":"`)):
@@ -80,6 +89,18 @@ func (in *Input) takeReceipt(file *os.File) {
 	if !bytes.Contains(in.receipt, []byte(`"format":"docket-receipt/1"`)) {
 		in.unreadable = "no receipt of a known version"
 	}
+	in.checkBounds("receipt", in.receipt, maxReceipt)
+}
+
+// checkBounds refuses what is larger than a verifier takes.
+func (in *Input) checkBounds(name string, data []byte, most int) {
+	marks := bytes.Count(data, []byte{','}) + bytes.Count(data, []byte{'['}) + bytes.Count(data, []byte{'{'})
+	switch {
+	case len(data) > most:
+		in.unreadable = fmt.Sprintf("the %s is longer than %d bytes", name, most)
+	case marks > maxMarks:
+		in.unreadable = fmt.Sprintf("the %s holds more than %d of the bytes , [ and {", name, maxMarks)
+	}
 }
 
 // takeLedger refuses a ledger alone in which no line is whole, unless its fragment is too long to be one.
@@ -91,13 +112,20 @@ func (in *Input) takeLedger(file *os.File) {
 	}
 }
 
-// file opens a regular file, through links; nil where there is none.
+// file opens a regular file, through links; nil where nothing has that name, and where something else has it: that is
+// unreadable.
 func (in *Input) file(path string) *os.File {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	file, err := os.Open(path)
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New(path + " is no regular file")
+	}
+	var file *os.File
+	if err == nil {
+		file, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	}
 	if err != nil {
 		in.unreadable = "cannot be read: " + err.Error()
 		return nil
@@ -108,16 +136,21 @@ func (in *Input) file(path string) *os.File {
 
 // all reads a file, one byte more than most at the most.
 func (in *Input) all(file *os.File, most int64) []byte {
-	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	size := int64(0)
+	if info, err := file.Stat(); err == nil {
+		size = min(info.Size(), most)
+	}
+	into := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	_, err := into.ReadFrom(io.LimitReader(file, most+1))
 	if err != nil {
 		in.unreadable = "cannot be read: " + err.Error()
 	}
-	return data
+	return into.Bytes()
 }
 
 // firstLine reads the first line, with its LF, within the bound of a receipt; the file stands at its beginning again.
 func firstLine(file *os.File) []byte {
-	line, _ := bufio.NewReader(io.LimitReader(file, maxReceipt)).ReadBytes('\n')
+	line, _ := bufio.NewReaderSize(io.LimitReader(file, maxReceipt), maxLine).ReadBytes('\n')
 	_, _ = file.Seek(0, io.SeekStart)
 	return line
 }

@@ -8,8 +8,6 @@ import (
 
 // Section 3: the ledger, event by event (P-3), in memory that does not grow with it.
 
-const maxSessions = 1024
-
 // Failure is the first check that does not hold.
 type Failure struct {
 	check  string

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime/debug"
 )
 
 const usage = `usage: verify [--json] [--run-key HEX] [--root HEX] [--operator HEX] PATH
@@ -19,9 +20,15 @@ paths, one a line, and prints one JSON object a line. Keys and roots are 64 hex 
 
 Exit status: 0 verified, 1 failed, 2 unreadable or a wrong call, 3 incomplete, recovered, unsealed or unfinished.`
 
+// softLimit is where the collector works harder rather than let memory grow.
+const softLimit = 128 << 20
+
 var pinForm = regexp.MustCompile(`\A[0-9a-f]{64}\z`)
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() {
+	debug.SetMemoryLimit(softLimit)
+	os.Exit(run(os.Args[1:]))
+}
 
 func run(args []string) int {
 	var pins Pins

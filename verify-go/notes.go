@@ -11,8 +11,6 @@ import (
 
 // Section 4, T-2 to T-4: a signed note.
 
-const maxNoteLine = 1024
-
 // Note is a signed checkpoint; raw holds its six lines.
 type Note struct {
 	raw       string

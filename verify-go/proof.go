@@ -2,8 +2,6 @@ package main
 
 // Section 9: the proof of one event.
 
-const maxProof = 4 << 20
-
 var proofShape = exactly(need("format", oneOf("docket-proof/1")), need("docket", isDocket), need("checkpoint", isString), need("event", isPair), need("start", isPair))
 
 func (p *procedure) ofProof() {
@@ -16,7 +14,7 @@ func (p *procedure) ofProof() {
 	var note *Note
 	var event *Event
 	p.check(ids[0], func() (err error) {
-		if doc, err = document(p.input.proof, maxProof); err != nil {
+		if doc, err = document(p.input.proof); err != nil {
 			return err
 		}
 		p.proof = &doc

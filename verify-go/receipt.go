@@ -213,8 +213,8 @@ func (r *Receipt) usageRows(used func([]byte)) (*Bills, error) {
 		}
 		before, seen[call] = seq, true
 		row.Provider, row.Model, row.Tier = rows[i].Get("provider"), rows[i].Get("model"), rows[i].Get("tier")
-		if err := bills.add(row, hashPlain(appendSealed([]byte{0}, &rows[i], ""))); err != nil {
-			return nil, fmt.Errorf("row %d: %w", i, err)
+		if err := bills.add(row, hashPlain(appendSealed([]byte{0}, &rows[i], ""))); err != nil && bills.excess == nil {
+			bills.excess = fmt.Errorf("row %d: %w", i, err) // of totals.rows, behind usage.root
 		}
 	}
 	return bills, nil
@@ -222,6 +222,9 @@ func (r *Receipt) usageRows(used func([]byte)) (*Bills, error) {
 
 // totalsRows compares totals with what the rows give.
 func (r *Receipt) totalsRows(bills *Bills) error {
+	if bills.excess != nil {
+		return bills.excess
+	}
 	totals := r.doc.Get("totals")
 	costIs := bills.costIs(totals.Get("lost").Num, totals.Get("unmetered").Num, false, r.evidence())
 	if costIs == "exact" && r.end == nil && totals.Get("cost_is").Text() == "lower-bound" {

@@ -6,8 +6,6 @@ import (
 
 // Section 7, R-1 and R-2: the members of a receipt.
 
-const maxReceipt = 64 << 20
-
 var (
 	isRow         = exactly(need("call", isCount), need("model", isString), need("provider", isString), need("tier", isString), need("seq", isNatural), need("usage", isObject))
 	isModelTotal  = object(need("provider", isString), need("model", isString), need("calls", isNatural), maybe("cost_usd", isAmount))
@@ -22,14 +20,14 @@ var (
 		need("kind", oneOf("complete", "recovered", "from-memory")),
 		need("session", object(
 			need("outcome", oneOf("completed", "failed", "breached", "interrupted", "lost")), need("exit", isExit),
-			need("elapsed_us", isNatural), need("orphans", isNatural), need("survivors", listOf(0, maxNamed, isCount)),
+			need("elapsed_us", isNatural), need("orphans", isNatural), need("survivors", listOf(0, maxSurvivors, isCount)),
 			need("sessions", isCount), need("drill", isBool),
 			maybe("breach", object(need("cap", isString), need("limit", isString), need("observed", isString), maybe("seq", isNatural))),
 		)),
 		need("policy", object(need("digest", hex64), need("document", isObject))),
 		need("prices", object(
 			need("tables", listOf(0, maxSessions, object(need("digest", hex64), maybe("source", isString), maybe("date", isString)))),
-			need("rows", listOf(0, maxReceipt, isPriceRow)),
+			need("rows", listOf(0, maxPrices, isPriceRow)),
 		)),
 		need("totals", object(
 			need("calls", isNatural), need("errors", isNatural), need("denied", isNatural), need("lost", isNatural),
@@ -38,7 +36,7 @@ var (
 			need("by_model", listOf(0, maxModels+1, isModelTotal)), maybe("cost_usd", isAmount),
 			need("cost_is", oneOf("approximate", "exact", "lower-bound", "none")),
 		)),
-		need("usage", object(need("size", isNatural), need("root", hex64), maybe("rows", listOf(0, 10_000, isRow)))),
+		need("usage", object(need("size", isNatural), need("root", hex64), maybe("rows", listOf(0, maxRows, isRow)))),
 		need("latency", object(need("unit", oneOf("us")), need("total", isPercentiles), need("first_byte", isPercentiles))),
 		need("caps", object(
 			need("usd", object(need("booked", isAmount), maybe("limit", isAmount), maybe("billed", isAmount))),
@@ -55,11 +53,11 @@ var (
 		need("enforcement", object(need("mechanisms", isObject), need("violations", isNatural))),
 		need("ops", isOps),
 		maybe("cache", object(need("hits", isNatural), maybe("policy", isObject), maybe("saved_usd", isAmount))),
-		need("findings", listOf(0, maxReceipt, isObject)),
+		need("findings", listOf(0, maxSentences, isObject)),
 		need("ledger", object(need("format", oneOf("docket-ledger/1")), need("size", isCount), need("root", hex64), need("head", hex64), need("checkpoint", isString))),
 		need("starts", listOf(1, maxSessions, isStart)),
 		maybe("end", isPair),
-		need("limits", listOf(1, maxReceipt, isString)),
+		need("limits", listOf(1, maxSentences, isString)),
 		need("signatures", listOf(0, 2, exactly(need("role", oneOf("run", "operator")), need("alg", oneOf("ed25519")), need("key", hex64), need("value", hex128)))),
 	}
 )
@@ -98,7 +96,7 @@ func (r *Receipt) docket() string { return r.doc.Get("docket").Text() }
 
 // readReceipt judges the form.
 func readReceipt(data []byte) (*Receipt, error) {
-	doc, err := document(data, maxReceipt)
+	doc, err := document(data)
 	if err != nil {
 		return nil, err
 	}

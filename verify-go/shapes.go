@@ -86,7 +86,7 @@ func isNatural(v *Value) bool { return v.Kind == '0' && v.Num >= 0 }
 func isCount(v *Value) bool   { return v.Kind == '0' && v.Num >= 1 }
 
 func isCounts(v *Value) bool {
-	if v.Kind != 'o' {
+	if v.Kind != 'o' || len(v.Items) > maxCounts {
 		return false
 	}
 	for i := range v.Items {

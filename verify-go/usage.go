@@ -6,8 +6,6 @@ import (
 
 // Section 5: the bill of a metered event; F-6: the prices that it used.
 
-const maxQuantity = 1_000_000_000
-
 // Row is a metered call: what the usage tree and the totals need of it.
 type Row struct {
 	Provider, Model, Tier *Value

@@ -5,6 +5,7 @@ export const isAmount = (v) => typeof v === "string" && v[0] !== "-" && DECIMAL.
 export const isPrice = (v) => isAmount(v) && (v.split(".")[1] ?? "").length <= 6;
 
 const PICO = 10n ** 12n;
+export const AMOUNT_LIMIT = 10n ** 15n * PICO; // what an amount is below: it has at most 15 whole digits
 
 export function picoOf(amount) {
   const [whole, fraction = ""] = amount.split(".");

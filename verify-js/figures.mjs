@@ -2,7 +2,7 @@
 
 import { encode, order, same } from "./canonical.mjs";
 import { Fail } from "./checks.mjs";
-import { amountOf, picoOf } from "./decimals.mjs";
+import { AMOUNT_LIMIT, amountOf, picoOf } from "./decimals.mjs";
 import { SILENT, TYPES } from "./events.mjs";
 import { sha256hex } from "./hashing.mjs";
 import { MAX_KEYS, MAX_PAIRS, MAX_SURVIVORS } from "./limits.mjs";
@@ -12,6 +12,12 @@ import { costOf, priceKeys, usageFault } from "./usage.mjs";
 const sum = (a, b) => {
   const total = a + b;
   if (!Number.isSafeInteger(total)) throw new Fail("ledger.usage", "a sum above 2^53-1");
+  return total;
+};
+
+const sumOfUsd = (a, b) => {
+  const total = a + b;
+  if (total >= AMOUNT_LIMIT) throw new Fail("ledger.usage", "a sum of USD of 10^15 or more");
   return total;
 };
 
@@ -32,6 +38,9 @@ class Limited {
     else this.counts[at] = value;
   }
 }
+
+/** One string for two, whatever characters are in them. */
+const pairKey = (provider, model) => `${provider.length}:${provider}${model}`;
 
 /** Rows of usage, folded (F-1). */
 export class Bill {
@@ -54,7 +63,7 @@ export class Bill {
       this.exact = false;
       return;
     }
-    this.cost += picoOf(usage.cost_usd);
+    this.cost = sumOfUsd(this.cost, picoOf(usage.cost_usd));
     this.costed += 1;
     this.assumed ||= usage.assumed !== undefined;
     if (usage.source !== "reported") this.exact = false;
@@ -70,10 +79,10 @@ export class Bill {
   }
 
   #pair(provider, model) {
-    const known = this.#pairs.get(`${provider}\u0000${model}`);
+    const known = this.#pairs.get(pairKey(provider, model));
     if (known !== undefined) return known;
     const [p, m] = this.#pairs.size >= MAX_PAIRS ? ["other", "other"] : [provider, model];
-    const key = `${p}\u0000${m}`;
+    const key = pairKey(p, m);
     if (!this.#pairs.has(key)) this.#pairs.set(key, { provider: p, model: m, calls: 0, cost: null });
     return this.#pairs.get(key);
   }
@@ -173,7 +182,7 @@ export class Figures {
         this.deniedByCode.add(data.code, data.count);
         break;
       case "model.cache_hit":
-        if (data.saved_usd !== undefined) this.saved += picoOf(data.saved_usd);
+        if (data.saved_usd !== undefined) this.saved = sumOfUsd(this.saved, picoOf(data.saved_usd));
         break;
       case "session.start":
         this.breach = undefined;

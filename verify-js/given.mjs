@@ -1,7 +1,7 @@
 // Section 10, P-1: what is given.
 
 import { encoder, NODE } from "./hashing.mjs";
-import { MAX_LINE, MAX_PROOF, MAX_RECEIPT } from "./limits.mjs";
+import { CHUNK, MAX_LINE, MAX_MARKS, MAX_PROOF, MAX_RECEIPT } from "./limits.mjs";
 import { Lines } from "./lines.mjs";
 import { unreadable, verify } from "./procedure.mjs";
 
@@ -14,11 +14,25 @@ function contains(bytes, words) {
   return false;
 }
 
-/** The bytes of `source` up to and with its first LF, at most `most` + 1 of them. */
+/** The first line of `source`, of which at most `most` bytes are looked at. */
 async function firstLine(source, most) {
-  const lines = new Lines(source, most + 1);
-  const line = await lines.next();
-  return line ?? (await source.read(0, Math.min(lines.rest, most + 1)));
+  const head = await source.read(0, Math.min(CHUNK, most));
+  const end = head.indexOf(10);
+  if (end >= 0) return head.subarray(0, end);
+  const more = await source.read(0, most);
+  const later = more.indexOf(10);
+  return later < 0 ? more : more.subarray(0, later);
+}
+
+/** Why a receipt or proof is more than a verifier takes (P-1); null where it is not. */
+function tooLarge(bytes, most) {
+  if (bytes.length > most) return `longer than ${most} bytes`;
+  let marks = 0;
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at];
+    if (byte === 44 || byte === 91 || byte === 123) marks += 1;
+  }
+  return marks > MAX_MARKS ? `of more than ${MAX_MARKS} bytes , [ and {` : null;
 }
 
 /** What the files of a run directory (by name) or one file are (P-1); a string says why they are nothing. */
@@ -40,6 +54,10 @@ async function givenOf(files, isDirectory) {
   }
   if (given.receipt !== null && !contains(given.receipt, '"format":"docket-receipt/1"')) return "a receipt of another version";
   if (given.proof !== null && !contains(given.proof, '"format":"docket-proof/1"')) return "a proof of another version";
+  for (const [name, most] of [["receipt", MAX_RECEIPT], ["proof", MAX_PROOF]]) {
+    const why = given[name] === null ? null : tooLarge(given[name], most);
+    if (why !== null) return `the ${name} is ${why}`;
+  }
   if (given.ledger !== null && given.receipt === null) {
     const lines = new Lines(given.ledger, MAX_LINE);
     if ((await lines.next()) === null && lines.rest < MAX_LINE) return "a ledger without a whole line";

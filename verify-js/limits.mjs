@@ -3,8 +3,12 @@
 export const MAX_DEPTH = 32;
 export const MAX_LINE = 1_048_576;
 export const MAX_NOTE_LINE = 1024;
-export const MAX_RECEIPT = 67_108_864;
+export const MAX_RECEIPT = 16_777_216;
 export const MAX_PROOF = 4_194_304;
+export const MAX_MARKS = 524_288; // of the bytes , [ and { in a receipt or proof: bounds the values that are held
+export const MAX_PRICES = 65_536;
+export const MAX_SENTENCES = 1024; // of limits, and of findings
+export const MAX_COUNTS = 256;
 export const MAX_SESSIONS = 1024;
 export const MAX_OPEN = 65_536;
 export const MAX_KEYS = 64;

@@ -2,7 +2,6 @@
 
 import { Fail, Malformed } from "./checks.mjs";
 import { rightEvent } from "./events.mjs";
-import { MAX_PROOF } from "./limits.mjs";
 import { noteOfText, noteSignedBy } from "./notes.mjs";
 import { documentOf } from "./canonical.mjs";
 import { exactly, isDocket, isPair, isString, oneOf } from "./shapes.mjs";
@@ -10,7 +9,7 @@ import { rightProof } from "./tree.mjs";
 
 /** O-1 and O-2. */
 export async function proofOfOneEvent(p) {
-  const { value: proof, withheld } = documentOf(p.given.proof, MAX_PROOF, "proof.form");
+  const { value: proof, withheld } = documentOf(p.given.proof, "proof.form");
   const whole = exactly({
     format: oneOf("docket-proof/1"), docket: isDocket, checkpoint: isString, event: isPair, start: isPair,
   });

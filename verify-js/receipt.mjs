@@ -77,10 +77,11 @@ export function usageRows(p) {
   }
   p.need("usage.rows", rows.length === usage.size && calls.size === rows.length, "their number, or a call twice");
   const tree = new Tree();
+  for (const row of rows) tree.push(sha256hex(`\u0000${encode(row)}`));
+  p.need("usage.root", tree.root() === usage.root);
   const bill = new Bill();
   p.rowPrices = new Set();
   for (const row of rows) {
-    tree.push(sha256hex(`\u0000${encode(row)}`));
     try {
       bill.add(row.provider, row.model, row.usage);
     } catch (error) {
@@ -89,7 +90,6 @@ export function usageRows(p) {
     }
     for (const key of priceKeys(row.provider, row.model, row.tier, row.usage)) p.rowPrices.add(key);
   }
-  p.need("usage.root", tree.root() === usage.root);
   const costIs = bill.costIs(totals.lost === 0 && totals.unmetered === 0 && isWhole(ops.evidence));
   const found = {
     tokens: bill.tokens.counts, by_source: bill.bySource, by_model: bill.byModel(), cost_usd: bill.costUsd(costIs),

@@ -3,7 +3,7 @@
 import { documentOf } from "./canonical.mjs";
 import { Fail } from "./checks.mjs";
 import { isAmount, isPrice } from "./decimals.mjs";
-import { MAX_PAIRS, MAX_RECEIPT, MAX_SESSIONS, MAX_SURVIVORS } from "./limits.mjs";
+import { MAX_PAIRS, MAX_PRICES, MAX_SENTENCES, MAX_SESSIONS, MAX_SURVIVORS } from "./limits.mjs";
 import {
   exactly, isBoolean, isCount, isCounts, isDocket, isEvidence, isExit, isHex128, isHex64, isName, isNatural,
   isObject, isPair, isProof, isString, isTime, listOf, oneOf, optional, shape,
@@ -33,7 +33,7 @@ const isReceipt = shape({
     tables: listOf(shape({ digest: isHex64, source: optional(isString), date: optional(isString) }), MAX_SESSIONS),
     rows: listOf(exactly({
       provider: isString, model: isString, tier: isString, kind: isName, unit_usd: isPrice, per: oneOf(1, 1_000_000),
-    })),
+    }), MAX_PRICES),
   }),
   totals: shape({
     calls: isNatural, errors: isNatural, denied: isNatural, lost: isNatural, unmetered: isNatural, tokens: isCounts,
@@ -60,19 +60,19 @@ const isReceipt = shape({
   enforcement: shape({ mechanisms: isObject, violations: isNatural }),
   ops: shape({ evidence: isEvidence }),
   cache: optional(shape({ hits: isNatural, policy: optional(isObject), saved_usd: optional(isAmount) })),
-  findings: listOf(isObject),
+  findings: listOf(isObject, MAX_SENTENCES),
   ledger: shape({ format: oneOf("docket-ledger/1"), size: isCount, root: isHex64, head: isHex64, checkpoint: isString }),
   starts: listOf(
     exactly({ event: isObject, proof: isProof, checkpoint: optional(isString), end: optional(isPair) }), MAX_SESSIONS, 1,
   ),
   end: optional(isPair),
-  limits: listOf(isString, Infinity, 1),
+  limits: listOf(isString, MAX_SENTENCES, 1),
   signatures: listOf(exactly({ role: oneOf("run", "operator"), alg: oneOf("ed25519"), key: isHex64, value: isHex128 }), 2),
 });
 
 /** The receipt that bytes state: {receipt, parsed}. Throws Fail. */
 export function receiptOf(bytes) {
-  const parsed = documentOf(bytes, MAX_RECEIPT, "receipt.form");
+  const parsed = documentOf(bytes, "receipt.form");
   const receipt = parsed.value;
   if (!isReceipt(receipt)) throw new Fail("receipt.form", "a member is missing or of another shape");
   const roles = receipt.signatures.map((signature) => signature.role).join();

@@ -1,6 +1,7 @@
 // Shapes of values: what sections 3, 7 and 9 say of their members.
 
 import { HEX64 } from "./hashing.mjs";
+import { MAX_COUNTS } from "./limits.mjs";
 
 export const isObject = (v) => typeof v === "object" && v !== null && !Array.isArray(v);
 export const isString = (v) => typeof v === "string";
@@ -10,7 +11,11 @@ export const isBoolean = (v) => typeof v === "boolean";
 export const isHex64 = (v) => typeof v === "string" && HEX64.test(v);
 export const isHex128 = (v) => typeof v === "string" && /^[0-9a-f]{128}$/.test(v);
 export const isName = (v) => typeof v === "string" && /^[\x20-\x7e]{1,64}$/.test(v);
-export const isCounts = (v) => isObject(v) && Object.keys(v).every((key) => isNatural(v[key]));
+export const isCounts = (v) => {
+  if (!isObject(v)) return false;
+  const names = Object.keys(v);
+  return names.length <= MAX_COUNTS && names.every((name) => isNatural(v[name]));
+};
 export const isDocket = (v) => typeof v === "string" && /^DKT-[0-9]{8}-[0-9A-HJKMNP-TV-Z]{10}$/.test(v);
 const TIME = /^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z$/;
 export const isTime = (v) => typeof v === "string" && TIME.test(v);

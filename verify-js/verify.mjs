@@ -4,7 +4,7 @@
 // follows. No dependencies; Node 20 and later. node verify.mjs [--json] [--run-key HEX] [--root HEX] [--operator HEX]
 // PATH, or --batch with paths on stdin. For browsers: verifyFiles(files, pins) of given.mjs.
 
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, constants, lstatSync, openSync, readSync, statSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 import { answer } from "./given.mjs";
@@ -12,14 +12,18 @@ import { CHUNK } from "./limits.mjs";
 import { exitOf, unreadable } from "./procedure.mjs";
 import { isHex64 } from "./shapes.mjs";
 
+class NoFile extends Error {}
+
+/** The regular file at `path`, through links; undefined where there is nothing. Throws NoFile for anything else. */
 function openSource(path) {
-  let fd;
+  let fd = -1;
   try {
-    if (!statSync(path).isFile()) return undefined;
-    fd = openSync(path, "r");
-  } catch {
-    return undefined;
+    if (lstatSync(path, { throwIfNoEntry: false }) === undefined) return undefined;
+    if (statSync(path).isFile()) fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    throw new NoFile(`${path}: ${error.message}`);
   }
+  if (fd < 0) throw new NoFile(`${path} is no regular file`);
   return {
     read(offset, length) {
       const parts = [];
@@ -49,13 +53,15 @@ async function verifyPath(path, pins = {}) {
     ? { receipt: `${path}/receipt.json`, ledger: `${path}/ledger.jsonl`, checkpoints: `${path}/checkpoints` }
     : { only: path };
   const files = {};
-  for (const [key, name] of Object.entries(names)) {
-    const source = openSource(name);
-    if (source !== undefined) files[key] = source;
-  }
-  if (!isDirectory && files.only === undefined) return unreadable("not a regular file");
   try {
+    for (const [key, name] of Object.entries(names)) {
+      const source = openSource(name);
+      if (source !== undefined) files[key] = source;
+    }
     return await answer(files, isDirectory, pins);
+  } catch (error) {
+    if (error instanceof NoFile) return unreadable(error.message);
+    throw error;
   } finally {
     for (const source of Object.values(files)) source.close();
   }

@@ -92,8 +92,10 @@ SCENES: dict[str, tuple[Callable[[], Files], str, str]] = {
         "failed",
         "ledger.form",
     ),
-    "a receipt of 64 MiB": (lambda: receipt_of(64 << 20), "verified", ""),
-    "a receipt of one byte more": (lambda: receipt_of((64 << 20) + 1), "failed", "receipt.form"),
+    "a receipt of 16 MiB": (lambda: receipt_of(16 << 20), "verified", ""),
+    "a receipt of one byte more": (lambda: receipt_of((16 << 20) + 1), "unreadable", ""),
+    "a receipt of 524,288 commas and brackets": (lambda: marks_of(1 << 19), "verified", ""),
+    "one comma more": (lambda: marks_of((1 << 19) + 1), "unreadable", ""),
     "ten thousand rows": (lambda: rows(10_000, keep=True), "verified", ""),
     "ten thousand and one rows, left out": (lambda: rows(10_001, keep=False), "verified", ""),
     "ten thousand and one rows, embedded": (lambda: rows(10_001, keep=True), "failed", "receipt.form"),
@@ -105,13 +107,26 @@ SCENES: dict[str, tuple[Callable[[], Files], str, str]] = {
 def receipt_of(size: int) -> Files:
     """A bare receipt of ``size`` bytes."""
     base = len(edit_bare(short(), put("limits", [""]), sign=True)["receipt.json"])
-    filler = min(size, 64 << 20) - base
+    filler = min(size, 16 << 20) - base
     files = edit_bare(short(), put("limits", ["x" * filler]), sign=True)
-    if size > 64 << 20:  # docket itself writes none so large
-        more = b"x" * (1 + size - (64 << 20))
+    if size > 16 << 20:  # docket itself writes none so large
+        more = b"x" * (1 + size - (16 << 20))
         files = {"receipt.json": files["receipt.json"].replace(b'"limits":["x', b'"limits":["' + more, 1)}
     assert len(files["receipt.json"]) == size
     return files
+
+
+def marks_of(number: int) -> Files:
+    """A bare receipt with so many of the bytes ``,``, ``[`` and ``{``."""
+
+    def filled(filler: str) -> bytes:
+        return edit_bare(short(), put("limits", [filler]), sign=True)["receipt.json"]
+
+    data = filled("," * (min(number, 1 << 19) - sum(map(filled("").count, (b",", b"[", b"{")))))
+    if number > 1 << 19:
+        data = data.replace(b'"limits":[",', b'"limits":[",,', 1)
+    assert sum(map(data.count, (b",", b"[", b"{"))) == number
+    return {"receipt.json": data}
 
 
 def open_calls(number: int) -> Files:

@@ -15,8 +15,8 @@ from docket.errors import DocketError
 from docket.storage.lock import holder_of
 from docket.storage.paths import LEDGER, RECEIPT, RunDirectory, runs_in
 
-MAX_LISTED_RECEIPT = 64 * 2**20
-"""A receipt is at most 64 MiB (evidence format section 1)."""
+MAX_LISTED_RECEIPT = 16 * 2**20
+"""A receipt is at most 16 MiB (evidence format P-1)."""
 
 
 @click.command("ls")

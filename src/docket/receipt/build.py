@@ -18,7 +18,9 @@ from docket.receipt.limits import sentences
 from docket.receipt.model import FORMAT, LEDGER_FORMAT, Anchor, Caps, Run
 from docket.receipt.totals import Totals
 
-MAX_BYTES = 64 << 20
+MAX_BYTES = 16 << 20
+MAX_MARKS = 1 << 19
+"""Bytes ``,``, ``[`` and ``{`` of a receipt that a reader takes (spec P-1)."""
 """Largest receipt, with its line feed (evidence format section 1)."""
 
 
@@ -92,10 +94,13 @@ def sign(receipt: JsonObject, run_key: SigningKey, operator_key: SigningKey | No
 
 
 def to_line(receipt: JsonObject) -> bytes:
-    """The canonical bytes of ``receipt`` and their line feed. Raises FormatError above 64 MiB."""
+    """The canonical bytes of ``receipt`` and their line feed. Raises FormatError beyond what a reader takes."""
     line = encode(receipt) + b"\n"
     if len(line) > MAX_BYTES:
         raise FormatError(f"the receipt takes {len(line)} bytes; the limit is {MAX_BYTES}")
+    marks = sum(map(line.count, (b",", b"[", b"{")))
+    if marks > MAX_MARKS:
+        raise FormatError(f"the receipt holds {marks} of the bytes , [ and {{; the limit is {MAX_MARKS}")
     return line
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from docket.receipt.model import Evidence, Run
 from docket.receipt.totals import Totals
-from docket.receipt.usage_rows import MAX_ROWS
 
 GENERAL = (
     "Only what crossed the boundary is recorded: traffic that went around it and work outside the supervised process "
@@ -60,7 +59,7 @@ def _of_usage(totals: Totals) -> list[str]:
         said.append(f"{_calls(totals.estimated)} carry an estimate, which moves caps and never enters the cost.")
     if totals.unmetered:
         said.append(f"{totals.unmetered} forwarded requests are billed by the provider but not metered here.")
-    if totals.rows.size > MAX_ROWS:
+    if not totals.rows.embedded:
         said.append("The rows of usage are too many to embed: recomputing the cost needs the ledger.")
     return said
 

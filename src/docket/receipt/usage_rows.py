@@ -14,20 +14,22 @@ from docket.primitives.merkle import Frontier
 
 MAX_ROWS = 10_000
 """Rows that a receipt embeds; above it a verifier needs the ledger (spec R-USE-4)."""
-MAX_ROW_BYTES = 16 << 20
-"""Canonical bytes of rows that a receipt embeds: keeps it far below the 64 MiB a reader accepts."""
+MAX_ROW_BYTES = 8 << 20
+"""Canonical bytes of rows that a receipt embeds: half of what a reader accepts (spec P-1)."""
+MAX_ROW_MARKS = 3 << 17
+"""Bytes ``,``, ``[`` and ``{`` of rows that a receipt embeds: three quarters of what a reader accepts (spec P-1)."""
 
 
 class UsageRows:
     """The rows so far."""
 
-    __slots__ = ("_bytes", "_deflated", "_deflater", "_tree")
+    __slots__ = ("_bytes", "_deflated", "_deflater", "_marks", "_tree")
 
     def __init__(self) -> None:
         self._tree = Frontier()
         self._deflater: zlib._Compress | None = zlib.compressobj(1, wbits=13)
         self._deflated = bytearray()
-        self._bytes = 0
+        self._bytes = self._marks = 0
 
     def add(self, row: JsonObject) -> None:
         """Take the next row ``{call, model, provider, seq, tier, usage}``."""
@@ -36,7 +38,8 @@ class UsageRows:
         if self._deflater is None:
             return
         self._bytes += len(leaf)
-        if self._tree.size > MAX_ROWS or self._bytes > MAX_ROW_BYTES:
+        self._marks += sum(map(leaf.count, (b",", b"[", b"{"))) + 1
+        if self._tree.size > MAX_ROWS or self._bytes > MAX_ROW_BYTES or self._marks > MAX_ROW_MARKS:
             self._deflater = None
             self._deflated = bytearray()
         else:
@@ -46,6 +49,11 @@ class UsageRows:
     def size(self) -> int:
         """Number of rows."""
         return self._tree.size
+
+    @property
+    def embedded(self) -> bool:
+        """Whether a receipt holds the rows."""
+        return self._deflater is not None
 
     def tree(self) -> JsonObject:
         """``{size, root}`` of the usage tree."""

@@ -49,8 +49,8 @@ def write_archive(run: RunDirectory, target: Path) -> int:
 
 
 def is_archive(head: bytes) -> bool:
-    """Whether ``head``, the first 512 bytes of a file, is a tar header."""
-    return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
+    """Whether ``head``, the first 512 bytes of a file, is a tar header, and no document: those begin with ``{``."""
+    return head[:1] != b"{" and head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
 
 
 def documents_in(path: Path) -> Documents:

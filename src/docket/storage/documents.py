@@ -1,6 +1,7 @@
 """From a path to what is to be verified: a run directory, a receipt or a ledger, opened and recognised.
 
-Invariant: only regular files are read, in pieces; in a directory names decide, for a file its first line does.
+Invariant: only regular files are read, in pieces; in a directory names decide, for a file its first line does. A name
+that is there and no such file is an error, never a missing one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def documents_at(path: Path) -> Documents:
         head = file.read(MAX_LINE)
         if is_archive(head):
             return documents_in(path)
-        line = head[: head.find(b"\n") + 1] or head + file.read(MAX_BYTES + 1 - len(head))
+        line = head[: head.find(b"\n") + 1] or (head + file.read(MAX_BYTES - len(head))).partition(b"\n")[0]
     if b'"format":"docket-proof/' in line:
         return Documents(proof=_read(path, MAX_BYTES + 1))
     if b'"format":"docket-receipt/' in line:
@@ -43,29 +44,31 @@ def documents_at(path: Path) -> Documents:
 
 
 def _in_directory(path: Path) -> Documents:
-    receipt = _read(path / RECEIPT, MAX_BYTES + 1) if _exists(path / RECEIPT) else None
-    if not _exists(path / LEDGER):
+    files = {name: _open(path / name) for name in (RECEIPT, LEDGER, CHECKPOINTS) if os.path.lexists(path / name)}
+    receipt = None
+    if RECEIPT in files:
+        with files[RECEIPT] as file:
+            receipt = file.read(MAX_BYTES + 1)
+    if LEDGER not in files:
         if receipt is None:
             raise FormatError(
                 f"{path} holds neither {RECEIPT} nor {LEDGER}",
                 hint="docket ls lists runs; .docket/latest is the newest",
             )
         return Documents(receipt=receipt)
-    notes = chunks_of(path / CHECKPOINTS) if _exists(path / CHECKPOINTS) else iter(())
-    return Documents(receipt=receipt, ledger=chunks_of(path / LEDGER), checkpoints=notes)
-
-
-def _exists(path: Path) -> bool:
-    return os.path.lexists(path)
+    notes = _pieces(files[CHECKPOINTS]) if CHECKPOINTS in files else iter(())
+    return Documents(receipt=receipt, ledger=_pieces(files[LEDGER]), checkpoints=notes)
 
 
 def _open(path: Path) -> _File:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        regular = stat.S_ISREG(os.stat(path).st_mode)  # before it is opened, which alone does something to some devices
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if regular else -1
     except OSError as error:
         raise FormatError(f"cannot read {path}: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
+    if fd < 0 or not stat.S_ISREG(os.fstat(fd).st_mode):
+        if fd >= 0:
+            os.close(fd)
         raise FormatError(f"{path} is not a regular file")
     return _File(path, fd)
 
@@ -80,7 +83,16 @@ class _File:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor, unless that was done."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
 
     def read(self, size: int) -> bytes:
         """Up to ``size`` bytes; fewer only at the end of the file."""
@@ -104,6 +116,10 @@ def _read(path: Path, limit: int) -> bytes:
 
 def chunks_of(path: Path) -> Iterator[bytes]:
     """The bytes of the regular file ``path``, in pieces. Raises FormatError where it cannot be read."""
-    with _open(path) as file:
+    yield from _pieces(_open(path))
+
+
+def _pieces(file: _File) -> Iterator[bytes]:
+    with file:
         while chunk := file.read(CHUNK):
             yield chunk

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from operator import is_not
 from typing import Any
 
 import orjson
@@ -71,18 +72,17 @@ def walk(value: Object, depth: int) -> None:
 
 
 def seal(value: Object, withheld: dict[str, int] | None = None) -> Object:
-    """The sealed form of ``value``; counts withheld members by name. Raises Violation for a bad ``private``."""
-    sealed: Object = {}
+    """The sealed form of ``value``, which is ``value`` itself where nothing in it is private.
+
+    Counts withheld members by name. Raises Violation for a bad ``private``.
+    """
+    sealed = value
     for name, member in value.items():
-        kind = type(member)
-        if name == "private":
-            sealed[name] = seal_private(member, withheld)
-        elif kind is dict:
-            sealed[name] = seal(member, withheld)
-        elif kind is list:
-            sealed[name] = [seal_any(each, withheld) for each in member]
-        else:
-            sealed[name] = member
+        new = seal_private(member, withheld) if name == "private" else seal_any(member, withheld)
+        if new is not member:
+            if sealed is value:
+                sealed = dict(value)
+            sealed[name] = new
     return sealed
 
 
@@ -156,5 +156,6 @@ def seal_any(value: Any, withheld: dict[str, int] | None) -> Any:
     if type(value) is dict:
         return seal(value, withheld)
     if type(value) is list:
-        return [seal_any(each, withheld) for each in value]
+        sealed = [seal_any(each, withheld) for each in value]
+        return sealed if any(map(is_not, sealed, value)) else value
     return value

@@ -16,6 +16,8 @@ SPELLING = re.compile(r"(0|-?[1-9][0-9]{0,14}(\.[0-9]{0,11}[1-9])?|-?0\.[0-9]{0,
 PRICE = re.compile(r"(0|[1-9][0-9]{0,14}(\.[0-9]{0,5}[1-9])?|0\.[0-9]{0,5}[1-9])")
 """A price: not negative, at most six fractional digits."""
 DIGITS = 12
+LIMIT = 10 ** (15 + DIGITS)
+"""What an amount is below, in 1e-12: it has at most 15 whole digits."""
 
 
 @lru_cache(maxsize=4096)

@@ -17,7 +17,6 @@ AGENT_MAY = frozenset({"note", "tool.call", "tool.result"})
 ENVELOPE = frozenset({"seq", "ts", "elapsed_us", "type", "by", "data", "prev", "hash"})
 _BY = frozenset({"boundary", "supervisor", "agent", "doctor"})
 MAX_TYPE = 128
-MAX_LOST_TYPES = 64
 
 endorsement = members({"alg": shapes.one_of("ed25519"), "key": shapes.hex64, "value": shapes.hex128}, exact=True)
 usage_tree = members({"size": shapes.natural, "root": shapes.hex64})

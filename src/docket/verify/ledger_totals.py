@@ -56,6 +56,12 @@ class Tally:
             raise Violation(f"the count of {key} passes 2^53-1")
 
 
+def check_amount(total: int) -> None:
+    """Raise Violation where ``total``, in 1e-12 USD, has more digits than an amount."""
+    if total >= decimals.LIMIT:
+        raise Violation("a sum of USD that is no amount: 10^15 or more")
+
+
 class Bill:
     """The sums over rows: what ``totals`` says of usage."""
 
@@ -90,6 +96,7 @@ class Bill:
         if cost is not None:
             self.costed += 1
             self.cost += cost
+            check_amount(self.cost)
             self.assumed = self.assumed or "assumed" in usage
             own = cost
             for item in elsewhere:
@@ -193,7 +200,7 @@ class Figures:
             other = _OTHERS.get(kind)
             if other is not None:
                 other(self, event, data)
-                if max(self.denied, self.lost, self.unauthorized) > MAX_INT:
+                if max(self.denied, self.lost, self.unauthorized, *self.lost_types.values()) > MAX_INT:
                     raise Violation("a sum of counts passes 2^53-1")
 
     def whole(self, evidence: Any) -> bool:
@@ -270,6 +277,7 @@ class Figures:
 
     def _cache_hit(self, event: Object, data: Object) -> None:
         self.saved += decimals.amount(data.get("saved_usd", "0"))
+        check_amount(self.saved)
 
     def _start(self, event: Object, data: Object) -> None:
         self.breach = None

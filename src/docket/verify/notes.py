@@ -46,6 +46,8 @@ def parse(text: bytes) -> Note:
         raise Violation("not UTF-8") from None
     if len(lines) != LINES + 1 or lines[LINES]:
         raise Violation("a note has six lines")
+    if len(text) >= MAX_NOTE and any(len(line.encode()) >= MAX_NOTE for line in lines):
+        raise Violation(f"a line of {MAX_NOTE} bytes or more")
     origin, size, root, losses, blank, signed, _ = lines
     if blank:
         raise Violation("the fifth line is not blank")

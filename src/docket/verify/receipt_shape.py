@@ -9,8 +9,14 @@ from docket.verify.shapes import listed, members
 
 FORMAT = "docket-receipt/1"
 LEDGER_FORMAT = "docket-ledger/1"
-MAX_BYTES = 64 << 20
+MAX_BYTES = 16 << 20
+"""Bytes of a receipt with its LF (spec P-1)."""
+MAX_MARKS = 1 << 19
+"""Bytes ``,``, ``[`` and ``{`` of a receipt or proof (spec P-1): bounds the values that a reader holds."""
 MAX_ROWS = 10_000
+MAX_PRICES = 65_536
+MAX_SENTENCES = 1024
+"""Of ``limits``, and of ``findings``."""
 MAX_SESSIONS = 1024
 """Sessions of one run: bounds a reader."""
 MAX_PROOF = 64
@@ -99,7 +105,7 @@ receipt = members(
                 "tables": listed(
                     members({"digest": shapes.hex64}, {"source": shapes.text, "date": shapes.text}), most=MAX_SESSIONS
                 ),
-                "rows": listed(_price),
+                "rows": listed(_price, most=MAX_PRICES),
             }
         ),
         "totals": totals,
@@ -134,7 +140,7 @@ receipt = members(
         ),
         "enforcement": members({"mechanisms": shapes.free_object, "violations": shapes.natural}),
         "ops": events.ops,
-        "findings": listed(shapes.free_object),
+        "findings": listed(shapes.free_object, most=MAX_SENTENCES),
         "ledger": members(
             {
                 "format": shapes.one_of(LEDGER_FORMAT),
@@ -145,7 +151,7 @@ receipt = members(
             }
         ),
         "starts": listed(_start, least=1, most=MAX_SESSIONS),
-        "limits": listed(shapes.text, least=1),
+        "limits": listed(shapes.text, least=1, most=MAX_SENTENCES),
         "signatures": listed(
             members(
                 {

@@ -16,6 +16,8 @@ from docket.verify.report import Violation
 
 Shape = Callable[[Any, str, list[str]], None]
 
+MAX_COUNTS = 256
+"""Members of an object of counts."""
 MAX_UNKNOWN = 100
 """Unknown members named in an answer; more are only counted as seen."""
 TIMESTAMP = re.compile(
@@ -105,6 +107,8 @@ def listed(each: Shape, least: int = 0, most: int = MAX_INT) -> Shape:
 def counted(value: Any, path: str, unknown: list[str]) -> None:
     """An object of counts by name."""
     free_object(value, path, unknown)
+    if len(value) > MAX_COUNTS:
+        raise Violation(f"{path}: more than {MAX_COUNTS} counts")
     for name, member in value.items():
         natural(member, f"{path}.{name}", unknown)
 

@@ -28,8 +28,6 @@ def _receipt_form(case: Case) -> str:
     data = case.documents.receipt
     if data is None:
         raise Skip("no receipt")
-    if len(data) > receipt_shape.MAX_BYTES:
-        raise Violation(f"receipt: longer than {receipt_shape.MAX_BYTES} bytes")
     if data[-1:] != b"\n":
         raise Violation("receipt: does not end in LF")
     document = read(data[:-1])
@@ -96,11 +94,26 @@ def verify(documents: Documents, pins: Pins | None = None) -> Report:
             raise Unreadable('the receipt does not say "format":"docket-receipt/1"')
         if documents.proof is not None and _PROOF not in documents.proof:
             raise Unreadable('the document does not say "format":"docket-proof/1"')
+        _check_bounds(documents)
         _run(case, report)
     except Unreadable as unread:
         return unreadable(str(unread))
     _describe(case, report)
     return report
+
+
+def _check_bounds(documents: Documents) -> None:
+    """Raise Unreadable where a receipt or proof is larger than a verifier takes (spec P-1)."""
+    for name, data, most in (
+        ("receipt", documents.receipt, receipt_shape.MAX_BYTES),
+        ("proof", documents.proof, proof.MAX_BYTES),
+    ):
+        if data is None:
+            continue
+        if len(data) > most:
+            raise Unreadable(f"the {name} is longer than {most} bytes")
+        if sum(map(data.count, (b",", b"[", b"{"))) > receipt_shape.MAX_MARKS:
+            raise Unreadable(f"the {name} holds more than {receipt_shape.MAX_MARKS} of the bytes , [ and {{")
 
 
 def unreadable(reason: str) -> Report:
