@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections import Counter
@@ -80,15 +81,30 @@ def test_refuse_forwards_no_call_that_is_not_recorded(volume: Installed, provide
     assert (volume.verdict()["verdict"], volume.verdict()["exit"]) == ("incomplete", 3)
 
 
-def test_stop_ends_the_run_with_125_and_leaves_a_readable_prefix(
+def test_stop_ends_the_run_with_125_and_a_receipt_that_names_what_is_missing(
     volume: Installed, provider: Callable[..., Provider]
 ) -> None:
     upstream = provider()
-    status, recorded, _ = filled(volume, upstream, "stop")
+    status, recorded, lost = filled(volume, upstream, "stop")
     assert status == 125
     assert recorded["model.request"] == len(upstream.report()["requests"]) < CALLS
-    assert not (volume.latest / "receipt.json").exists()
-    assert volume.verdict()["verdict"] == "unfinished"
+    receipt = volume.receipt()
+    assert receipt["session"]["outcome"] == "failed"
+    assert receipt["ops"]["evidence"]["unwritten_events"] == lost.total() > 0
+    assert (volume.verdict()["verdict"], volume.verdict()["exit"]) == ("incomplete", 3)
+
+
+def test_a_volume_without_room_for_the_end_of_a_run_starts_none(volume: Installed) -> None:
+    ballast = volume.directory / "ballast"
+    ballast.write_bytes(b"x" * 220 * 1024)
+    done = volume.run("run", "--", "touch", "started")
+    assert done.status == 125
+    said = r"cannot reserve [0-9,]+ bytes in .* for the end of the run: No space left on device: [0-9,]+ bytes"
+    assert re.search(said + " are missing", done.err)
+    assert not (volume.directory / "started").exists()
+    ballast.unlink()
+    assert volume.run("run", "--", "touch", "started").status == 0
+    assert not (volume.latest / "reserve").exists()
 
 
 def test_a_full_ledger_stops_the_run_with_42_and_room_for_its_end(
@@ -110,6 +126,7 @@ class Injection:
 
     def __init__(self, installed: Installed) -> None:
         self.installed = Installed(installed.python, installed.docket, installed.directory / "work")
+        self.state = installed.directory / "state"
         self.log = installed.directory / "strace.log"
         self.run()
         self.normal = len(self.installed.events())
@@ -117,11 +134,12 @@ class Injection:
 
     def run(self, *strace: str) -> tuple[int, str]:
         shutil.rmtree(self.installed.directory, ignore_errors=True)
+        shutil.rmtree(self.state, ignore_errors=True)
         self.installed.directory.mkdir()
         done = subprocess.run(
             [*strace, str(self.installed.docket), "run", "--", "true"],
             cwd=self.installed.directory,
-            env=environment({}),
+            env=environment({"XDG_STATE_HOME": str(self.state)}),
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -140,13 +158,17 @@ class Injection:
         if run is None or not (run / "ledger.jsonl").exists():
             assert status in (2, 125), place
             return struck
-        said = self.installed.run("verify", "--json", str(run)).out
+        told = next(self.state.glob("docket/*.receipt.json"), run / "receipt.json")
+        said = self.installed.run("verify", "--json", str(run if told.parent == run else told)).out
         verdict = json.loads(said)["verdict"] if said else "unreadable"
-        if not (run / "receipt.json").exists():
+        if not told.exists():
             assert status == 125, place
+            assert "no receipt" in err, place
             assert verdict in ("unfinished", "unsealed", "unreadable"), place
             return struck
-        receipt = json.loads((run / "receipt.json").read_text())
+        assert status == 0, place
+        receipt = json.loads(told.read_text())
+        assert (receipt["kind"] == "from-memory") == (told.parent != run), place
         evidence, bound = receipt["ops"]["evidence"], receipt["ledger"]["size"]
         lines = (run / "ledger.jsonl").read_text().splitlines()[:bound]
         types = Counter(json.loads(line)["type"] for line in lines)
@@ -154,7 +176,7 @@ class Injection:
         unbound = int("end" not in receipt and "session.end" not in evidence["gaps"])
         assert gaps <= 1, place
         assert types.total() + evidence["unwritten_events"] + unbound == self.normal, place
-        assert verdict == ("verified" if evidence["ledger_complete"] else "incomplete"), place
+        assert verdict == ("verified" if evidence["ledger_complete"] is True else "incomplete"), place
         return struck
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from docket.clock import Clock, SystemClock
+from docket.control.evidence import Guard
 from docket.ledger.events import (
     CallNumber,
     Event,
@@ -161,7 +162,8 @@ async def continue_run(
     clock, keys = clock or SystemClock(), Keys(run=new_run_key(), operator=operator)
     taken = take_up(path, Policy(), operator, clock)
     continues, first = taken.continues, taken.past.rebooking.last_call + 1
-    writer = LedgerWriter.resume(taken.run, taken.lock, taken.past.read, key=keys.run, clock=clock)
+    guard = Guard("continue", None, taken.past.before)
+    writer = LedgerWriter.resume(taken.run, taken.lock, taken.past.read, key=keys.run, clock=clock, guard=guard)
     writer.observe(taken.past.totals.add)
     start = await writer.append_watched(
         make_start(
@@ -191,7 +193,7 @@ async def continue_run(
         policy=POLICY,
         tables=(*taken.past.tables, TABLE),
     )
-    await seal(taken.run, writer, taken.past.totals, receipt, keys, taken.past.starts, os.urandom)
+    await seal(taken.run, writer, taken.past.totals, lambda: receipt, keys, taken.past.starts, os.urandom, elsewhere=())
     await writer.close()
     taken.run.close()
     return decode_object((path / RECEIPT).read_bytes()[:-1])

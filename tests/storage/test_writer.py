@@ -191,36 +191,46 @@ async def test_no_batched_write_is_longer_than_a_tear_may_be(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("plan", "left"),
+    ("plan", "lost"),
     [
-        (on("write", 2, Fail(errno.ENOSPC)), 2),
-        (on("write", 2, Fail(errno.ENOSPC, after=50)), 2),
-        (on("write", 2, Fail(errno.EDQUOT, after=50)), 2),
-        (on("sync", 2, Fail(errno.EIO)), 2),
-        (on("write", 2, Crash(after=50)), 2),
-        (on("sync", 0, Fail(errno.EIO), CHECKPOINTS), 1),
+        (on("write", 2, Fail(errno.ENOSPC)), 1),
+        (on("write", 2, Fail(errno.ENOSPC, after=50)), 1),
+        (on("write", 2, Fail(errno.EDQUOT, after=50)), 1),
+        (on("sync", 2, Fail(errno.EIO)), 7),
+        (on("write", 2, Crash(after=50)), 7),
     ],
-    ids=["enospc", "enospc-torn", "edquot", "eio-on-sync", "crash", "checkpoint"],
+    ids=["enospc", "enospc-torn", "edquot", "eio-on-sync", "crash"],
 )
-async def test_a_dead_writer_fails_every_waiter_and_every_later_call(tmp_path: Path, plan: Plan, left: int) -> None:
+async def test_what_cannot_be_written_fails_whoever_waits_for_it_and_is_counted(
+    tmp_path: Path, plan: Plan, lost: int
+) -> None:
     run = new_run(tmp_path, FaultyDisk(SystemDisk(), plan))
     writer = create(run)
-    acknowledged: list[Entry] = []
+    results = []
+    for call in range(1, 10):
+        results += await asyncio.gather(writer.append(request(call)), return_exceptions=True)
+        await writer.checkpoint()
+    failed = [result for result in results if isinstance(result, LedgerWriteError)]
+    acknowledged = [result for result in results if isinstance(result, Entry)]
+    assert (len(failed), len(acknowledged)) == (lost, 9 - lost)
+    evidence = writer.condition.evidence
+    assert (evidence.unwritten_events, evidence.ledger_complete) == (lost, False)
+    await writer.close()
+    whole = [line for line in (run.path / LEDGER).read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+    assert all(any(entry.hash.encode() in line for line in whole) for entry in acknowledged)
 
-    async def write() -> None:
-        for call in range(1, 10):
-            acknowledged.append(await writer.append(request(call)))
-            await writer.checkpoint()
 
+async def test_a_writer_without_a_first_checkpoint_ends_and_fails_every_later_call(tmp_path: Path) -> None:
+    run = new_run(tmp_path, FaultyDisk(SystemDisk(), on("sync", 0, Fail(errno.EIO), CHECKPOINTS)))
+    writer = create(run)
+    assert await writer.append(request(1)) is not None
     with pytest.raises(LedgerWriteError):
-        await write()
-    assert len(acknowledged) == left
+        await writer.checkpoint()
     for late in (writer.append(request(99)), writer.checkpoint(), writer.compare()):
         with pytest.raises(LedgerWriteError):
             await late
     await writer.close()
-    whole = [line for line in (run.path / LEDGER).read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
-    assert len(whole) >= len(acknowledged)
+    assert len((run.path / LEDGER).read_bytes().splitlines()) == 1
 
 
 async def test_waiters_of_a_dead_writer_are_all_failed(tmp_path: Path) -> None:

@@ -176,16 +176,20 @@ async def test_refuse_fails_requests_only_temporarily_while_space_may_return(
     await writer.close()
 
 
-async def test_stop_fails_everything_from_the_first_failure_on(tmp_path: Path) -> None:
-    writer, _recorder, disk, _ = await started(tmp_path, "stop")
+async def test_stop_breaks_at_the_first_failure_refuses_every_call_and_still_tells_of_the_loss(tmp_path: Path) -> None:
+    writer, recorder, disk, entries = await started(tmp_path, "stop")
     disk.mood = FULL
     with pytest.raises(LedgerWriteError, match="No space left"):
-        await writer.append(request(1))
+        await recorder.append(request(1))
+    refused = recorder.refusal()
+    assert refused is not None
+    assert (refused.code, refused.final, len(recorder.listener.broke)) == ("evidence_broken", True, 1)
     disk.mood = {}
-    with pytest.raises(LedgerWriteError):
-        await writer.append(request(2))
+    assert await writer.append_watched(session_end()) is not None
+    assert [entry.type for entry in entries] == ["session.start", "x-docket.ledger-gap", "session.end"]
+    assert recorder.refusal() is not None
     await writer.close()
-    assert len(on_disk(writer)) == 1
+    assert on_disk(writer) == entries
 
 
 @pytest.mark.parametrize("mode", ["continue", "refuse", "stop"])

@@ -78,6 +78,12 @@ FLAGS: dict[str, str] = {
 @click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
 @click.option("--summary-file", type=click.Path(path_type=Path), help="Write a summary in Markdown to this file.")
 @click.option(
+    "--fallback-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where the receipt goes if the run's own directory cannot be written any more.",
+)
+@click.option(
     "--sign", "sign", type=click.Path(path_type=Path), help="Operator key of `docket keygen`; signs the receipt."
 )
 @click.option(
@@ -138,6 +144,7 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
         port=options["port"],
         quiet=options["quiet"],
         summary_file=options["summary_file"],
+        fallback_dir=options["fallback_dir"].absolute() if options["fallback_dir"] is not None else None,
         agent=options["agent"],
         adapt=not options["no_adapt"],
         operator_key=options["sign"],

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Literal, cast
 
 from docket.control.decision import Refused
+from docket.ledger.chain import weight_of
 from docket.ledger.codec import Draft
 from docket.ledger.events import CapExceeded, LedgerGap
 from docket.primitives.canonical import JsonObject
 from docket.primitives.money import ZERO, Usd
 from docket.receipt.model import Evidence, Known
+from docket.receipt.usage_rows import MAX_ROWS
 
 WriteFailure = Literal["continue", "refuse", "stop"]
 """``[resilience] on_write_failure``: go on and disclose; forward no model call meanwhile; stop the run."""
@@ -25,8 +27,14 @@ RETRY_SECONDS = 1
 RESERVE = 256 * 1024
 """Bytes of the ledger's ceiling kept for the end of a run: cap events, ends of processes, ``session.end``, whose
 totals hold at most 257 lines of models. A ceiling too small for it keeps a quarter."""
+END_ROOM = 64 * 1024
+"""Bytes that the end of a run without calls takes on its volume: gap event, ``session.end``, checkpoint, receipt with
+a hundred changed paths; the policy, which the receipt repeats, comes on top."""
+ROW_ROOM = 1024
+"""Bytes that one more call adds to receipt and ``session.end`` beside its own bill: a row, a model, a price."""
 CALL_ROOM = 4096
 """Bytes kept for the end event of each open call."""
+_ENDS = frozenset({"model.response", "model.error"})
 _ESSENTIAL = frozenset(
     {
         "session.start",
@@ -87,6 +95,7 @@ class Guard:
         self.mode = mode
         self.final = False
         self._ceilings = ceilings or Ceilings()
+        self._rows = self._rows_room = 0
         self.pending: Counter[str] = Counter()
         """By type, what was lost and no gap event tells of yet."""
         self._known: tuple[bool, Condition] | None = None
@@ -144,6 +153,22 @@ class Guard:
         """Whether the last checkpoint that was due could be written."""
         self._known, self._notes_missing = None, not written
 
+    def end_room(self, drafts: Iterable[Draft]) -> int:
+        """Return the bytes beside ``END_ROOM`` that the end of the run takes once ``drafts`` are recorded.
+
+        A request counts as an end, so that the end of an admitted call has its room already.
+        """
+        if self._rows >= MAX_ROWS:
+            return self._rows_room
+        return self._rows_room + sum(_row_room(draft) for draft in drafts)
+
+    def recorded(self, drafts: Iterable[Draft]) -> None:
+        """``drafts`` are durable."""
+        for draft in drafts:
+            if self._rows < MAX_ROWS:
+                self._rows_room += _row_room(draft)
+                self._rows += draft.type in _ENDS
+
     def has_room(self, used: int) -> bool:
         """Whether ``used`` bytes are within the byte ceiling, its reserve left alone."""
         limit = self._ceilings.max_bytes
@@ -194,12 +219,23 @@ def refusal_of(
     if met is not None:
         message = f"the ledger is full: {met.cap} is {met.limit}"
         return Refused(code=met.cap, message=message, limit=met.limit, observed=met.observed)
-    if mode != "refuse" or (condition.writable and not lost):
+    if mode == "continue":
+        return None
+    if mode == "stop" and (lost or condition.evidence.write_failures):
+        return Refused(code="evidence_broken", message="an event could not be recorded: this run is being stopped")
+    if condition.writable and not lost:
         return None
     if condition.final:
         return Refused(code="evidence_broken", message="a sync of the ledger failed: this run records nothing more")
     message = "the ledger cannot be written: its volume may be full"
     return Refused(code="evidence_broken", message=message, retry_after=RETRY_SECONDS)
+
+
+def _row_room(draft: Draft) -> int:
+    """Return by how many bytes ``draft`` makes the end of the run longer: a request, by a usual end of its call."""
+    if draft.type == "model.request":
+        return 2 * ROW_ROOM
+    return max(0, weight_of(draft) - ROW_ROOM) if draft.type in _ENDS else 0
 
 
 def _usage_of(draft: Draft) -> tuple[int, Usd]:

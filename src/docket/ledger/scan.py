@@ -102,6 +102,23 @@ class Scanner:
             self._check_note(self._note)
         return scan
 
+    def take_kept(self, note: Checkpoint) -> bool:
+        """Take a note that was found beside the others, after ``finish``; whether it is right and says more.
+
+        One that is not, whoever put it there, changes nothing.
+        """
+        scan = self.scan
+        size = scan.chain.size
+        right = note.is_signed_by(scan.run_key) and (note.size > size or note.root == scan.chain.root())
+        if not right or note.size < size or note.lost < scan.lost:
+            return False
+        if (note.size, note.lost) <= (scan.signed, scan.lost):
+            return False
+        scan.signed, scan.lost = note.size, note.lost
+        if note.size == size:
+            scan.attested = size
+        return True
+
     def _take(self, line: bytes) -> Entry | None:
         scan = self.scan
         try:

@@ -124,8 +124,9 @@ def _session(run: Run, totals: Totals, sessions: int, entropy: Entropy) -> JsonO
         "sessions": sessions,
         "drill": activity.drill,
     }
-    if activity.breach is not None:
-        public["breach"] = activity.breach
+    breach = activity.breach or run.breach
+    if breach is not None:
+        public["breach"] = breach
     return _with_private(public, dict(run.private), entropy)
 
 

@@ -124,7 +124,11 @@ class Run:
     """The policy document with its private members disclosed; the session's start names its digest."""
     tables: tuple[JsonObject, ...]
     """``{digest, source, date}`` of the price table of every session."""
+    breach: JsonObject | None = None
+    """``{cap, limit, observed}`` of the first cap that docket found reached in this session, recorded or not."""
     kind: Kind = "complete"
+    attested: int = 0
+    """Events that the last checkpoint covers; asked of a recovered run."""
     evidence: Evidence = Evidence()
     caps: Caps = Caps()
     enforcement: JsonObject = field(default_factory=dict)

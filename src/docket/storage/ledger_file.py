@@ -90,11 +90,13 @@ class LedgerFile:
 
     def difference(self) -> str | None:
         """How the file at the path differs from the one that was written, if it does: a short stable word."""
-        held = self._disk.fstat(self._fd)
         try:
+            held = self._disk.fstat(self._fd)
             named = self._disk.stat(self.name, self._run.fd)
         except FileNotFoundError:
             return "removed"
+        except OSError:
+            return "unreadable"
         if (named.device, named.inode) != (held.device, held.inode):
             return "replaced"
         if held.links != 1:
@@ -118,6 +120,13 @@ class LedgerFile:
 
     def content_difference(self) -> str | None:
         """As ``difference``, and whether the bytes are those that were written: reads the whole file."""
+        try:
+            return self.difference() or ("edited" if self._found() != self._digest.digest() else None)
+        except OSError:
+            return "unreadable"
+
+    def _found(self) -> bytes:
+        """Return the digest of the bytes that the file holds."""
         found, offset = hashlib.sha256(), 0
         while offset < self.size:
             part = self._disk.read(self._fd, min(READ_BYTES, self.size - offset), offset)
@@ -125,7 +134,7 @@ class LedgerFile:
                 break
             found.update(part)
             offset += len(part)
-        return self.difference() or ("edited" if found.digest() != self._digest.digest() else None)
+        return found.digest()
 
     def close(self) -> None:
         self._disk.close(self._fd)

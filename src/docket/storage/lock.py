@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 
 from docket.errors import LedgerLockedError
@@ -57,8 +58,11 @@ class Lock:
         os.pwrite(fd, f"{Holder(os.getpid(), run.name, socket.gethostname())}\n".encode(), 0)
 
     def release(self) -> None:
-        os.ftruncate(self._fd, 0)
-        os.close(self._fd)
+        """Let go. A volume that is gone keeps the file as it is; the kernel drops the lock all the same."""
+        with suppress(OSError):
+            os.ftruncate(self._fd, 0)
+        with suppress(OSError):
+            os.close(self._fd)
 
 
 def holder_of(run: RunDirectory) -> Holder | None:

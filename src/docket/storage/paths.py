@@ -22,6 +22,7 @@ BLOBS = "blobs"
 SNAPSHOT = "snapshot"
 RESTORES = "restores"
 LOCK = "lock"
+RESERVE = "reserve"
 LATEST = "latest"
 RUNS = "runs"
 NUMBER = re.compile(r"DKT-[0-9]{8}-[0-9A-HJKMNP-TV-Z]{10}")

@@ -13,6 +13,7 @@ from docket.ledger.checkpoint import MAX_NOTE, Checkpoint
 from docket.ledger.scan import Scan, Scanner
 from docket.storage.durable import READ, READ_BYTES
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
+from docket.storage.reserve import kept_note
 
 
 @dataclass(slots=True)
@@ -25,6 +26,8 @@ class NotesRead:
     """Bytes of the file: more than ``offset`` where something stands behind them."""
     last: bytes = b""
     """The last whole note."""
+    kept: bytes = b""
+    """A right note in the reserve that says more than ``last``, if there is one."""
     fault: str | None = None
     """Why what stands behind the whole notes is no torn note, where it is none."""
     digest: hashlib._Hash = field(default_factory=hashlib.sha256)
@@ -42,6 +45,8 @@ class LedgerRead:
 def read_ledger(run: RunDirectory, fold: Callable[[Entry], None] | None = None) -> LedgerRead:
     """Check the ledger of ``run`` against itself and its checkpoints; ``fold`` sees every entry that holds.
 
+    A note that a dead session could leave only in its reserve counts as the last checkpoint where it is right.
+
     Constant memory. Raises LedgerError where there is no ledger or it cannot be read.
     """
     notes = NotesRead()
@@ -50,7 +55,11 @@ def read_ledger(run: RunDirectory, fold: Callable[[Entry], None] | None = None) 
         for entry in scanner.feed(part):
             if fold is not None:
                 fold(entry)
-    return LedgerRead(scanner.finish(), notes)
+    scan = scanner.finish()
+    kept = kept_note(run)
+    if kept is not None and scanner.take_kept(checkpoint.parse(kept)):
+        notes.kept = kept
+    return LedgerRead(scan, notes)
 
 
 def _read_notes(run: RunDirectory, read: NotesRead) -> Iterator[Checkpoint]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from docket.clock import Clock
@@ -25,6 +26,7 @@ from docket.receipt.model import Evidence
 from docket.storage.ledger_file import LedgerFile, SyncFailedError
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
 from docket.storage.reader import LedgerRead
+from docket.storage.reserve import Reserve
 
 MAX_BATCH = MAX_LINE
 """Bytes of one batched write: bounds how far back a torn write can reach (recovery table)."""
@@ -36,6 +38,8 @@ CHECKPOINT_US = 2_000_000
 
 POOL = 4096
 """Bytes fetched at once: the salts of some hundred events."""
+RESERVE_STEP = 256 * 1024
+"""Bytes by which the reserve grows at once, where the volume has them: some hundred calls."""
 MAX_RESTORED = 16
 """Times that a file is put back: each costs a copy of it, and who replaces it for ever has to be stopped elsewhere."""
 
@@ -118,10 +122,12 @@ class Record:
         chain: Chain,
         watched: Mapping[int, ProofBuilder],
         committed: Callable[[Committed], None],
+        reserve: Reserve | None = None,
     ) -> None:
         """Go on behind ``chain``; ``committed`` is told of every batch, in order.
 
-        ``key`` is the run key; without one nothing is signed (``doctor`` holds none).
+        ``key`` is the run key; without one nothing is signed (``doctor`` holds none). ``reserve`` is the room that is
+        kept for the end of the run; it grows with the run.
         """
         self.chain = chain
         self.differences: list[str] = []
@@ -136,9 +142,12 @@ class Record:
         self._guard = guard
         self._watched = dict(watched)
         self._committed = committed
+        self._reserve = reserve
+        self._base = reserve.size if reserve is not None else 0
         self._started_us = clock.monotonic_us() - chain.elapsed_us
         self._noted, self._noted_lost = chain.size, guard.lost_in_all
         self._may_fail = chain.size > 0
+        self._failure: LedgerWriteError | None = None
         self._note = b""
         self._restored = 0
         self._entropy = _Entropy()
@@ -146,8 +155,8 @@ class Record:
     def commit(self, batch: list[Item], weight: int | None = None) -> None:
         """Give every event of ``batch`` its place and make them durable by one sync.
 
-        ``weight`` is an upper bound of their bytes, where the caller knows one; they are at most ``MAX_BATCH``. Raises
-        LedgerWriteError where a failure has to end the run.
+        ``weight`` is an upper bound of their bytes, where the caller knows one; they are at most ``MAX_BATCH``. What
+        cannot be written is lost and counted. Raises LedgerWriteError only where the first event of all cannot be.
         """
         if not batch:
             return
@@ -156,9 +165,10 @@ class Record:
         fitting = batch if roomy else self._fitting(batch)
         written = not fitting or ((not self._guard.pending or self.tell()) and self._write(fitting, began_us))
         if not written:
-            _lose(fitting)
+            self._lose(fitting)
         if not written or len(fitting) < len(batch):
             self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)
+            self._keep_note()
         took_us = self._clock.monotonic_us() - began_us
         self._committed(Committed(batch, self.condition(), self._ledger.size, took_us))
 
@@ -170,7 +180,7 @@ class Record:
             self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Sign what is durable. Raises LedgerWriteError where a failure has to end the run."""
+        """Sign what is durable. Raises LedgerWriteError where there is no note yet and this one cannot be written."""
         self.compare(whole=False)
         self.due_us = None
         size, lost = self.chain.size, self._guard.lost_in_all
@@ -180,11 +190,12 @@ class Record:
         try:
             self._notes.append(note)
         except LedgerWriteError as error:
-            if self._guard.mode == "stop" or not self._note:
+            if not self._note:
                 raise
             self._notes.cut_back()  # the receipt quotes the last durable note, and the file has to end with it
             self._guard.failed(final=isinstance(error, SyncFailedError))
             self.due_us = self._clock.monotonic_us() + CHECKPOINT_US
+            self._keep_note()
         else:
             self._note, self._noted, self._noted_lost = note, size, lost
         self._guard.noted(written=(self._noted, self._noted_lost) == (size, lost))
@@ -238,9 +249,40 @@ class Record:
         """How the record is."""
         return self._guard.condition(bool(self.differences))
 
+    def memory(self) -> Position:
+        """The end of what is durable under a note of its own, which stands in no file: for a receipt from memory."""
+        assert self._key is not None
+        lost = self._guard.lost_in_all
+        note = checkpoint.sign(self._run.name, self.chain.size, self.chain.root(), self._key, lost).decode()
+        evidence = self.condition().evidence
+        if evidence.ledger_complete is True:
+            evidence = replace(evidence, ledger_complete="unknown")
+        return _position(self.chain, self._watched, note, covered=True, evidence=evidence)
+
+    def release_reserve(self) -> None:
+        """Give back the room that was kept for the end: it is written now."""
+        if self._reserve is not None:
+            self._reserve.release()
+            self._reserve = None
+
     def close(self) -> None:
-        self._ledger.close()
-        self._notes.close()
+        """Let go of the files, and of a reserve that was not released: doctor reads it. A lost disk closes nothing."""
+        for file in (self._ledger, self._notes, self._reserve):
+            if file is not None:
+                with suppress(OSError):
+                    file.close()
+
+    def _keep_note(self) -> None:
+        """Leave a note of the losses in the reserve, whose bytes are there whatever the volume is like now."""
+        if self._reserve is not None and self._key is not None and self.chain.size:
+            size, lost = self.chain.size, self._guard.lost_in_all
+            self._reserve.keep_note(checkpoint.sign(self._run.name, size, self.chain.root(), self._key, lost))
+
+    def _lose(self, items: list[Item]) -> None:
+        for item in items:
+            item.entry, item.lost = None, item.error is None
+            if item.lost and self._guard.mode == "stop":
+                item.error = self._failure
 
     def _fitting(self, batch: list[Item]) -> list[Item]:
         """What of ``batch`` fits under the ceiling; the rest is lost."""
@@ -261,21 +303,35 @@ class Record:
         try:
             if self._guard.final:
                 raise SyncFailedError("an earlier sync failed")
+            self._keep_room(items)
             lines = self._place_all(items, now_us)
             if lines:
                 self._ledger.append(b"".join(lines))
         except LedgerWriteError as error:
-            if self._guard.mode == "stop" or not self._may_fail:
+            if not self._may_fail:
                 raise
+            self._failure = error
             self.chain.reset(before)
             self._watched = {seq: proof for seq, proof in self._watched.items() if seq < size}
             if not self._guard.final:
                 self._guard.failed(final=isinstance(error, SyncFailedError))
             return False
         self._may_fail = True
+        self._guard.recorded(item.draft for item in items if item.entry is not None)
         if lines and self.due_us is None:
             self.due_us = now_us + CHECKPOINT_US
         return True
+
+    def _keep_room(self, items: list[Item]) -> None:
+        """Let the reserve grow with the run, before what makes it longer is written. Raises LedgerWriteError."""
+        if self._reserve is None:
+            return
+        need = self._base + self._guard.end_room(item.draft for item in items)
+        if need > self._reserve.size:
+            try:
+                self._reserve.grow(need + RESERVE_STEP)
+            except LedgerWriteError:
+                self._reserve.grow(need)
 
     def _place_all(self, items: list[Item], now_us: int) -> list[bytes]:
         ts = timestamp(self._clock.unix_us())
@@ -341,8 +397,3 @@ def _position(
         proofs=proofs,
         evidence=evidence,
     )
-
-
-def _lose(items: list[Item]) -> None:
-    for item in items:
-        item.entry, item.lost = None, item.error is None

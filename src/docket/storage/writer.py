@@ -28,6 +28,7 @@ from docket.storage.lock import Lock
 from docket.storage.paths import RunDirectory
 from docket.storage.reader import LedgerRead
 from docket.storage.record import MAX_BATCH, Committed, Item, Position, Record, create_files, reopen_files
+from docket.storage.reserve import Reserve
 
 T = TypeVar("T")
 
@@ -69,12 +70,14 @@ class LedgerWriter:
         key: SigningKey,
         clock: Clock,
         guard: Guard | None = None,
+        reserve: Reserve | None = None,
         chain: Chain | None = None,
         watched: Mapping[int, ProofBuilder] | None = None,
     ) -> None:
         """Go on behind ``chain`` (default: nothing), whose ``watched`` entries keep growing their proofs.
 
-        ``guard`` decides what may be lost; without one any failure to write ends the writer.
+        ``guard`` decides what may be lost; without one a failure to write fails whoever waits for the event.
+        ``reserve`` is the room kept for the end.
         """
         self.run = run
         # Owned by the loop: set when a batch is handed back, read by anybody there.
@@ -101,6 +104,7 @@ class LedgerWriter:
             key=key,
             clock=clock,
             guard=guard or Guard("stop"),
+            reserve=reserve,
             chain=chain or Chain(),
             watched=watched or {},
             committed=self._committed,
@@ -120,6 +124,7 @@ class LedgerWriter:
         key: SigningKey,
         clock: Clock,
         guard: Guard | None = None,
+        reserve: Reserve | None = None,
     ) -> LedgerWriter:
         """The writer of the new ledger of ``run``; ``key`` is the run key, which signs the checkpoints.
 
@@ -131,7 +136,7 @@ class LedgerWriter:
         except LedgerError:
             lock.release()
             raise
-        return cls(run, lock, ledger, notes, key=key, clock=clock, guard=guard)
+        return cls(run, lock, ledger, notes, key=key, clock=clock, guard=guard, reserve=reserve)
 
     @classmethod
     def resume(
@@ -143,6 +148,7 @@ class LedgerWriter:
         key: SigningKey,
         clock: Clock,
         guard: Guard | None = None,
+        reserve: Reserve | None = None,
     ) -> LedgerWriter:
         """The writer of a further session of ``run``, whose ``lock`` was taken before ``read`` was.
 
@@ -157,6 +163,7 @@ class LedgerWriter:
             key=key,
             clock=clock,
             guard=guard,
+            reserve=reserve,
             chain=read.scan.chain,
             watched=read.scan.watched,
         )
@@ -215,6 +222,14 @@ class LedgerWriter:
         Raises LedgerWriteError where the note could not be made durable.
         """
         return await self._do(self._record.position)
+
+    async def release_reserve(self) -> None:
+        """Give back the room that was kept for the end. Raises LedgerWriteError where the writer has ended."""
+        await self._do(self._record.release_reserve)
+
+    async def memory(self) -> Position:
+        """Say what is durable, under a note that stands in no file: for a receipt that is written elsewhere."""
+        return await self._do(self._record.memory)
 
     async def compare(self) -> tuple[str, ...]:
         """Compare all files with what was written, byte for byte; what was ever found different, none if intact."""

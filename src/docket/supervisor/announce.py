@@ -52,6 +52,10 @@ class Announcer:
     def stopping(self, stop: Stop, detail: str) -> None:
         self.problem(f"stopping the agent ({stop.value}): {detail}")
 
+    def line(self, document: bytes) -> None:
+        """One document, as it is."""
+        self._say(document.decode().rstrip("\n"))
+
     def _say(self, text: str) -> None:
         try:
             self._stream.write(text + "\n")

@@ -22,10 +22,12 @@ from docket.primitives.sealed import Entropy
 from docket.receipt import build
 from docket.receipt.model import Anchor, Caps, Evidence, Run
 from docket.storage.durable import write_new
+from docket.storage.ledger_file import LedgerFile
 from docket.storage.lock import Lock
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory, earlier_receipt
 from docket.storage.quarantine import Quarantined, quarantine
 from docket.storage.record import Committed, Item, Record, position_of, reopen_files
+from docket.storage.reserve import drop
 from docket.supervisor.ledger_history import Past, read_past
 from docket.supervisor.processes import processes_of
 from docket.supervisor.seal import TOOL
@@ -55,6 +57,7 @@ def set_aside_torn(run: RunDirectory, past: Past, clock: Clock) -> tuple[Past, Q
     if notes.length > notes.offset:
         quarantine(run, CHECKPOINTS, notes.offset)
         past = read_past(run)
+    past = _take_reserve(run, past)
     if decision.action == "append":
         return past, None
     moved = quarantine(run, LEDGER, past.read.scan.offset)
@@ -64,6 +67,20 @@ def set_aside_torn(run: RunDirectory, past: Past, clock: Clock) -> tuple[Past, Q
         append_as_doctor(run, past, [event], clock)
         past = read_past(run)
     return past, moved
+
+
+def _take_reserve(run: RunDirectory, past: Past) -> Past:
+    """Put a note that stands only in the reserve where notes belong, and give its room back; what is known then."""
+    kept = past.read.notes.kept
+    drop(run)
+    if not kept:
+        return past
+    notes = LedgerFile.reopen(run, CHECKPOINTS, past.read.notes.offset, past.read.notes.digest.copy())
+    try:
+        notes.append(kept)
+    finally:
+        notes.close()
+    return read_past(run)
 
 
 def lose_open_calls(run: RunDirectory, past: Past, clock: Clock) -> Past:
@@ -90,7 +107,10 @@ def append_as_doctor(run: RunDirectory, past: Past, events: list[Event], clock: 
     )
     try:
         for event in events:
-            record.commit([Item(draft(event))])
+            item = Item(draft(event))
+            record.commit([item])
+            if item.error is not None:
+                raise item.error
     finally:
         record.close()
 
@@ -170,6 +190,7 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
             policy=past.policy or {},
             tables=tuple(past.tables),
             kind="recovered",
+            attested=past.read.scan.attested,
             evidence=Evidence(ledger_complete="unknown" if not past.lost else False, unwritten_events=past.lost),
             caps=Caps(usd_booked=Usd(booked.usd), tokens_booked=booked.tokens),
             limits=_limits(unseen),

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from docket.control.decision import Refused
 from docket.control.evidence import Ceilings, WriteFailure, ceiling_met, refusal_of
-from docket.errors import LedgerError
+from docket.errors import LedgerError, LedgerWriteError
 from docket.ledger.chain import Entry
 from docket.ledger.events import CapExceeded, Event
 from docket.storage.record import Committed
@@ -83,6 +83,9 @@ class RunRecorder:
                 self._open_calls += _OPENS.get(item.entry.type, 0)
         if committed.items:
             self.on_sync(committed.took_us)
+        if self._mode == "stop" and committed.condition.evidence.write_failures:
+            causes = [item.error for item in committed.items if isinstance(item.error, LedgerError)]
+            self._broke(causes[0] if causes else LedgerWriteError("a checkpoint could not be written"))
         if self.met is not None:
             return
         used, events = self._writer.used_bytes, self._writer.size

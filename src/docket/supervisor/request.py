@@ -44,5 +44,7 @@ class RunRequest:
     """The known agent that ``argv`` starts, where its command's name does not say so."""
     adapt: bool = True
     """Whether a known agent is pointed at the boundary by more than the base-URL variables."""
+    fallback_dir: Path | None = None
+    """Takes the receipt where the run directory cannot be written; the user's state directory comes after it."""
     operator_key: Path | None = None
     """Private operator key: endorses the run key and signs the receipt."""

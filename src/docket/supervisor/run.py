@@ -15,19 +15,21 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import cast
 
 from docket.boundary.call.desk import UnderWay
-from docket.control.evidence import Ceilings, Guard, WriteFailure
+from docket.control.evidence import END_ROOM, Ceilings, Guard, WriteFailure
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
 from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, ProcExit, ProcOrphan, ProcSpawn
 from docket.policy.document import document
-from docket.primitives.canonical import JsonObject
+from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.instant import timestamp
 from docket.process.outcome import ExecFailed, Reaped
 from docket.process.signals import SignalRelay
 from docket.process.supervision import Guardian
 from docket.receipt.model import Run
 from docket.storage.keys import hide_memory, new_run_key
-from docket.storage.paths import RECEIPT, RunDirectory, docket_number
+from docket.storage.paths import RunDirectory, docket_number
 from docket.storage.reader import read_ledger
+from docket.storage.reserve import Reserve, drop
+from docket.storage.volume import file_system_of, room_is_promised
 from docket.storage.writer import LedgerWriter
 from docket.supervisor.agent_setup import Adapted
 from docket.supervisor.announce import Announcer
@@ -43,12 +45,16 @@ from docket.supervisor.resumption import TakenUp, take_up
 from docket.supervisor.run_report import enforcement, limits, tell
 from docket.supervisor.run_stop import Stopping
 from docket.supervisor.seal import TOOL, Keys, seal
+from docket.supervisor.second_place import places
 from docket.supervisor.secrets import Secrets
 from docket.supervisor.session_events import Opening
 from docket.supervisor.wall_time import WallTime
 
 COLLECT_AFTER = 20_000
 """Objects between two looks for cycles: calls leave none, and the default of 700 costs some 4 % of each."""
+NO_PROMISE = (
+    "Room for the end of the run was kept on a file system ({}) where room that is given back need not be there again."
+)
 DRAIN_SECONDS = 2.0
 """How long calls under way may go on once nobody is left to read their answers."""
 
@@ -148,16 +154,16 @@ class _Run:
         resilience = self._request.policy.resilience
         mode = cast(WriteFailure, resilience.write_failure)
         ceilings = Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events)
-        key, clock, guard = (
-            self._keys.run,
-            ports.clock,
-            Guard(mode, ceilings, taken.past.before if taken is not None else None),
-        )
+        key, clock = self._keys.run, ports.clock
+        guard = Guard(mode, ceilings, taken.past.before if taken is not None else None)
+        reserve = Reserve.make(self._directory, END_ROOM + 2 * len(encode(self._opening.policy)))
         if taken is None:
-            self._writer = LedgerWriter.create(self._directory, key=key, clock=clock, guard=guard)
+            made = LedgerWriter.create(self._directory, key=key, clock=clock, guard=guard, reserve=reserve)
         else:
-            read = taken.past.read
-            self._writer = LedgerWriter.resume(self._directory, taken.lock, read, key=key, clock=clock, guard=guard)
+            made = LedgerWriter.resume(
+                self._directory, taken.lock, taken.past.read, key=key, clock=clock, guard=guard, reserve=reserve
+            )
+        self._writer = made
         stack.push_async_callback(self._writer.close)
         self._recorder = RunRecorder(self._writer, mode, ceilings, self._stopping)
 
@@ -215,13 +221,15 @@ class _Run:
         if start is None:
             raise LedgerWriteError("the start of the run could not be written")
         self._past.sessions.append(Session(start))
-        await self._recorder.append(opening.policy_applied())
+        if await self._recorder.append(opening.policy_applied()) is None:
+            raise LedgerWriteError("the policy of the run could not be written")
         if self._taken_up is not None and self._taken_up.torn is not None:
             await self._recorder.append(self._taken_up.torn)
         await self._recorder.append(self._files_before)
         if self._ports.begin is not None:
             self._ports.begin(self._recorder.submit)
-        await self._writer.checkpoint()
+        if not (await self._writer.checkpoint()).covered:
+            raise LedgerWriteError("the first checkpoint of the run could not be written")
         self._announcer.run_key(opening.docket, self._keys.run.public)
         if adapted.said is not None:
             self._announcer.remark(adapted.said)
@@ -235,6 +243,8 @@ class _Run:
             yield
         except* (LedgerError, ProcessError) as group:
             where = self._directory.path
+            if self._life.phase is Phase.PREPARED:
+                drop(self._directory)
             self._announcer.problem(f"{group.exceptions[0]}; no receipt, the ledger in {where} ends there")
 
     async def _close_observers(self) -> None:
@@ -286,7 +296,7 @@ class _Run:
         """Record what changed in the files; a record that is broken says so when the run is sealed."""
         if self._recorder.broken is None:
             with suppress(LedgerError):
-                breached = self._totals.activity.breach is not None
+                breached = self._ending().breached
                 alive = self._reaped.guardian_lost or bool(self._reaped.survivors)
                 await self._files.after(self._recorder.submit, breached=breached, alive=alive)
 
@@ -306,35 +316,44 @@ class _Run:
     # ── seal: the end of the ledger and the receipt ──
 
     async def seal(self) -> int:
-        """Write the receipt, say what the run came to; return docket's exit status. Raises LedgerError."""
-        if self._recorder.broken is not None:
-            raise self._recorder.broken
-        ending = self._ending()
-        run = self._receipt(ending)
+        """Write the receipt, say what the run came to; return docket's exit status, whatever could be recorded."""
+        elsewhere = places(self._request.fallback_dir, self._request.environ)
         directory, totals, starts = self._directory, self._totals, self._past.starts
-        position = await seal(directory, self._writer, totals, run, self._keys, starts, os.urandom)
+        try:
+            sealed = await seal(
+                directory, self._writer, totals, self._receipt, self._keys, starts, os.urandom, elsewhere
+            )
+        except LedgerError as error:
+            self._announcer.problem(f"{error}; no receipt, the ledger in {directory.path} ends there")
+            return exit_status(self._ending())
+        if sealed.problem is not None and self._request.policy.resilience.write_failure == "stop":
+            self._stopping.evidence_broke(LedgerWriteError(sealed.problem))
         self._life.enter(Phase.SEALED)
-        tell(self._opening, run, totals, position, directory.path / RECEIPT, self._announcer)
-        return exit_status(ending)
+        tell(self._opening, sealed, totals, self._announcer)
+        return exit_status(self._ending())
 
     def _ending(self) -> Ending:
         return Ending(
             code=cast("int | None", self._exit.get("code")),
             signal=cast("int | None", self._exit.get("signal")),
             stop=Stop.GUARDIAN_LOST if self._reaped.guardian_lost else self._stopping.reason,
-            breached=self._totals.activity.breach is not None,
+            breached=self._stopping.breach is not None or self._totals.activity.breach is not None,
         )
 
-    def _receipt(self, ending: Ending) -> Run:
-        said = [*limits(self._totals, hidden=self._hidden), *self._files.limits]
+    def _receipt(self) -> Run:
+        breach, ending = self._stopping.breach, self._ending()
+        said = [*limits(hidden=self._hidden), *self._files.limits]
         if self._taken_up is not None:
             said += self._taken_up.limits
+        if not room_is_promised(file_system := file_system_of(self._directory.path)):
+            said.append(NO_PROMISE.format(file_system))
         return Run(
             docket=self._opening.docket,
             created_at=timestamp(self._ports.clock.unix_us()),
             tool=TOOL,
             outcome=outcome(ending),
             exit=self._exit,
+            breach={"cap": breach.cap, "limit": breach.limit, "observed": breach.observed} if breach else None,
             policy=self._opening.policy,
             tables=(*self._past.tables, self._opening.price_table),
             caps=self._parts.caps(self._request.policy),

@@ -28,6 +28,8 @@ class Stopping:
         self._guardian = guardian
         self._announcer = announcer
         self.reason: Stop | None = None
+        self.breach: CapExceeded | None = None
+        """The first cap that was reached, whether or not the ledger could be told."""
         self._cut_streams = cut_streams
 
     @property
@@ -43,6 +45,7 @@ class Stopping:
 
     def breached(self, event: CapExceeded) -> None:
         """A cap was reached, and the answer that reached it was delivered."""
+        self.breach = self.breach or event
         caps = self._policy.caps
         kill = caps.on_breach == "kill"
         self._announcer.breached(event, kill=kill)
@@ -53,6 +56,7 @@ class Stopping:
 
     def full(self, event: CapExceeded) -> None:
         """The ledger met a ceiling; whatever ``on_breach`` says, an unrecorded run does not go on."""
+        self.breach = self.breach or event
         self._announcer.breached(event, kill=True)
         self._stop(Stop.CAP)
 

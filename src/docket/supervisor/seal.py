@@ -11,9 +11,11 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from docket import __version__
 from docket.errors import LedgerWriteError
+from docket.ledger.chain import Entry
 from docket.ledger.events import Continues, SessionStart
 from docket.primitives.canonical import Json, JsonObject, encode
 from docket.primitives.sealed import Entropy
@@ -26,6 +28,7 @@ from docket.storage.paths import RECEIPT, RunDirectory
 from docket.storage.record import Position
 from docket.storage.writer import LedgerWriter
 from docket.supervisor.ledger_history import proven
+from docket.supervisor.second_place import leave
 
 TOOL: JsonObject = {"name": "docket", "version": __version__}
 
@@ -75,43 +78,81 @@ def session_start(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """What a run came to, and where its receipt is."""
+
+    run: Run
+    position: Position
+    receipt: bytes
+    place: Path | None
+    """None where no directory took it: it goes to stderr."""
+    problem: str | None = None
+    """Why it is not in the run directory, if it is not."""
+
+
 async def seal(
     directory: RunDirectory,
     writer: LedgerWriter,
     totals: Totals,
-    run: Run,
+    run_of: Callable[[], Run],
     keys: Keys,
     sessions: Callable[[Position], tuple[Start, ...]],
     entropy: Entropy,
-) -> Position:
-    """End the ledger and write the receipt; gives what the receipt binds. ``sessions`` are the starts with proofs.
+    elsewhere: tuple[Path, ...],
+) -> Sealed:
+    """End the ledger and write the receipt, into the run directory or else ``elsewhere``; return what that came to.
 
-    Raises LedgerWriteError where the end could not be made durable, LedgerError where the receipt could not.
+    ``run_of`` says what is known of the run now; ``sessions`` are the starts with proofs. Raises LedgerError where the
+    writer itself has ended.
     """
+    await writer.release_reserve()
     differences = await writer.compare()
+    run = run_of()
     run = replace(run, evidence=replace(writer.condition.evidence, intact=not differences))
     before = await writer.checkpoint()
-    end = await writer.append_watched(build.end_event(run, totals))
+    end = await _last_event(writer, run, totals)
     position = await writer.checkpoint()
     if end is None or not position.covered:  # the end, or what vouches for it, is not durable: bind what is
         end, evidence = None, replace(position.evidence, ledger_complete=False, intact=not differences)
-        position, run = replace(before, evidence=evidence), replace(run, evidence=evidence)
+        position, run = replace(before, evidence=evidence), replace(run_of(), evidence=evidence)
         totals.activity.elapsed_us = before.elapsed_us
-    anchor = Anchor(
-        size=position.size,
-        root=position.root,
-        head=position.head,
-        checkpoint=position.note,
-        starts=sessions(position),
-        end=proven(end, position) if end is not None else None,
-    )
-    receipt = build.build(run, totals, anchor, entropy, operator=keys.operator is not None)
-    line = build.to_line(build.sign(receipt, keys.run, keys.operator))
+
+    def receipt(run: Run, position: Position, end: Entry | None) -> bytes:
+        anchor = Anchor(
+            size=position.size,
+            root=position.root,
+            head=position.head,
+            checkpoint=position.note,
+            starts=sessions(position),
+            end=proven(end, position) if end is not None else None,
+        )
+        document = build.build(run, totals, anchor, entropy, operator=keys.operator is not None)
+        return build.to_line(build.sign(document, keys.run, keys.operator))
+
     try:
+        if not position.note:
+            raise LedgerWriteError("there is no checkpoint that a receipt could quote")
+        line = receipt(run, position, end)
         replace_file(directory.disk, RECEIPT, line, directory.fd)
-    except OSError as error:
-        raise LedgerWriteError(f"the receipt could not be written: {error.strerror}") from error
-    return position
+    except (OSError, LedgerWriteError) as error:
+        why = f"the receipt could not be written into {directory.path}: {getattr(error, 'strerror', None) or error}"
+    else:
+        return Sealed(run=run, position=position, receipt=line, place=directory.path / RECEIPT)
+    position = await writer.memory()
+    evidence = replace(position.evidence, intact=not differences)
+    position, run = replace(position, evidence=evidence), replace(run_of(), kind="from-memory", evidence=evidence)
+    line = receipt(run, position, None)
+    place = leave(run.docket, line, elsewhere)
+    return Sealed(run=run, position=position, receipt=line, place=place, problem=why)
+
+
+async def _last_event(writer: LedgerWriter, run: Run, totals: Totals) -> Entry | None:
+    """Record ``session.end``; return its entry, None where it is lost."""
+    try:
+        return await writer.append_watched(build.end_event(run, totals))
+    except LedgerWriteError:  # a failure that ends a run has ended this one
+        return None
 
 
 def _platform() -> JsonObject:

@@ -37,19 +37,23 @@ class WallTime:
     async def watch(
         self, recorder: RunRecorder, announcer: Announcer, on_breach: Callable[[CapExceeded], None]
     ) -> None:
-        """Record the warning, then the breach; ``on_breach`` once that is durable. Returns at once without a cap."""
+        """Record the warning, then the breach; ``on_breach`` once that is durable, or cannot be.
+
+        Returns at once without a cap.
+        """
         if self._caps.max_wall_seconds is None:
             return
         limit_us = self._caps.max_wall_seconds.us
-        with suppress(LedgerError):  # a record that is broken has stopped the run already
-            await self._until(int(limit_us * self._caps.warn_at))
-            warning = CapWarning(cap=CAP, limit=_seconds(limit_us), observed=_seconds(self.elapsed_us()))
+        await self._until(int(limit_us * self._caps.warn_at))
+        warning = CapWarning(cap=CAP, limit=_seconds(limit_us), observed=_seconds(self.elapsed_us()))
+        with suppress(LedgerError):  # a record that is broken has said so itself
             recorder.submit(warning)
-            announcer.warned(warning)
-            await self._until(limit_us)
-            breach = CapExceeded(cap=CAP, limit=_seconds(limit_us), observed=_seconds(self.elapsed_us()))
+        announcer.warned(warning)
+        await self._until(limit_us)
+        breach = CapExceeded(cap=CAP, limit=_seconds(limit_us), observed=_seconds(self.elapsed_us()))
+        with suppress(LedgerError):
             await recorder.append(breach)
-            on_breach(breach)
+        on_breach(breach)
 
     async def _until(self, elapsed_us: int) -> None:
         while (left := elapsed_us - self.elapsed_us()) > 0:  # noqa: ASYNC110 (it is time itself that is waited for)
