@@ -76,7 +76,7 @@ class Assembly:
         )
         self.boundary = build(
             desk,
-            preparation.settings(docket),
+            preparation.settings,
             tasks,
             on_fatal=on_fatal,
             health=self.watching.health,
