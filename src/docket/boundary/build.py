@@ -30,6 +30,7 @@ def build(
     tasks: asyncio.TaskGroup,
     *,
     on_fatal: Callable[[Exception], None],
+    on_crowd: Callable[[str], None] = lambda _: None,
     health: Health | None = None,
     budget: Callable[[], JsonObject] | None = None,
     around: Around | None = None,
@@ -55,6 +56,9 @@ def build(
         denials=desk.denials,
         upstreams=upstreams,
         background=background,
+        clock=desk.clock,
         on_fatal=on_fatal,
+        on_crowd=on_crowd,
         health=health,
+        most_connections=settings.most_connections,
     )

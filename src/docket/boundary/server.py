@@ -10,6 +10,7 @@ import asyncio
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from docket.boundary.agent_api import AgentApi
@@ -19,18 +20,18 @@ from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.client import HttpClient
 from docket.boundary.call.forward import Forwarder
 from docket.boundary.call.websocket import WebSockets
+from docket.boundary.crowd import LOOK_SECONDS, MAX_CONNECTIONS, Crowd
 from docket.boundary.health import Health
 from docket.boundary.host_field import answers_to
 from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.wire import RequestHead, WireError, request_framing
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address
+from docket.clock import Clock
 from docket.errors import ClientGoneError, LedgerError
 
 BACKLOG = 1024
 """Connections that may wait to be accepted: an agent may start that many workers at once."""
-MAX_CONNECTIONS = 4096
-"""Connections served at once; one more is closed. Each holds a task and at most a few hundred KiB."""
 LINGER_BYTES = 16 * 1024 * 1024
 """Unread bytes of a refused body that are still read, so that a reset does not take the answer with it."""
 LINGER_SECONDS = 2.0
@@ -50,11 +51,15 @@ class Boundary:
         denials: Denials,
         upstreams: Upstreams,
         background: BackgroundAnswers,
+        clock: Clock,
         on_fatal: Callable[[Exception], None],
+        on_crowd: Callable[[str], None],
         health: Health | None = None,
+        most_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """``sockets`` None turns WebSockets away; ``on_fatal`` is called once a request could not be carried or
-        recorded for a reason of docket's own. ``denials``, ``upstreams``, ``background`` are closed with the boundary.
+        recorded for a reason of docket's own, ``on_crowd`` the first time that a connection finds no room.
+        ``denials``, ``upstreams`` and ``background`` are closed with the boundary.
         """
         self._tasks = tasks
         self._routes = {route.name: route for route in routes}
@@ -66,6 +71,10 @@ class Boundary:
         self._background = background
         self._on_fatal = on_fatal
         self._health = health
+        self._clock = clock
+        self._on_crowd = on_crowd
+        self._crowd = Crowd(most_connections)
+        self._crowded = False
         self._served: dict[asyncio.Task[None], Connection] = {}
         self._draining = False
         self._run_ended = False
@@ -78,6 +87,7 @@ class Boundary:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: Connection(self._opened), sock=listener, backlog=BACKLOG)
         self.port = int(self._server.sockets[0].getsockname()[1])
+        self._looking = self._tasks.create_task(self._look())
         return self.port
 
     def base_url(self, name: str) -> str:
@@ -114,6 +124,7 @@ class Boundary:
         """End whatever is still under way: each call gets its end event. Then everything is recorded and closed."""
         self._draining = True
         self._server.close()
+        self._looking.cancel()
         left = list(self._served)
         for task in left:
             task.cancel()
@@ -124,17 +135,46 @@ class Boundary:
             await self._background.close()
         except LedgerError as error:
             self._on_fatal(error)
+        await self._tell_turned_away()
         await self._denials.close()
 
     # ── connections ──
 
     def _opened(self, connection: Connection) -> None:
-        if self._draining or len(self._served) >= MAX_CONNECTIONS:
+        if self._draining:
             connection.abort()
+            return
+        if not self._crowd.admit(connection):
+            connection.transport.write(_said(b"503 Service Unavailable", b"too many connections are open"))
+            connection.close()
             return
         task = self._tasks.create_task(self._serve(connection))
         self._served[task] = connection
-        task.add_done_callback(self._served.pop)
+        task.add_done_callback(self._left)
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        self._crowd.leave(self._served.pop(task))
+
+    async def _look(self) -> None:
+        """End connections that only wait, and record those that found no room, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for connection in self._crowd.overdue(self._clock.monotonic_us()):
+                if connection.begun:
+                    connection.transport.write(_said(b"408 Request Timeout", b"the request head took too long"))
+                connection.close()
+            await self._tell_turned_away()
+
+    async def _tell_turned_away(self) -> None:
+        """Record the connections that found no room since the last time, and say the first time that there are some."""
+        turned_away, self._crowd.turned_away = self._crowd.turned_away, 0
+        if not turned_away:
+            return
+        if not self._crowded:
+            self._crowded = True
+            self._on_crowd(f"{self._crowd.most} connections of the agent are open; more are turned away")
+        with suppress(LedgerError):  # a ledger that takes nothing more says so itself
+            await self._denials.no_room(turned_away)
 
     async def _serve(self, connection: Connection) -> None:
         """Answer the requests of one connection, in order, until one side ends it."""
@@ -242,6 +282,13 @@ class Boundary:
                 return
         await self._denials.unauthorized()
         await client.refuse(forbidden())
+
+
+def _said(status: bytes, why: bytes) -> bytes:
+    """Return an answer to a connection whose request was not read."""
+    body = b"docket: " + why + b"\n"
+    head = b"HTTP/1.1 %b\r\nRetry-After: 1\r\nConnection: close\r\nContent-Type: text/plain\r\n" % status
+    return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 _NOTHING = RequestHead(b"GET", b"/", 1, ())

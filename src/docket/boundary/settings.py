@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from docket.boundary.crowd import MAX_CONNECTIONS
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.routes import Route
 
@@ -14,6 +15,8 @@ from docket.boundary.routes import Route
 class Settings:
     """Settings of one run's boundary."""
 
+    docket: str
+    """The docket number, for people who read an answer."""
     routes: tuple[Route, ...]
     usd_cap: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -25,5 +28,7 @@ class Settings:
     """Whether streamed chat requests that say nothing about usage are made to ask for it."""
     max_body_bytes: int = 0
     """Bytes of a body that are kept for the record."""
+    most_connections: int = MAX_CONNECTIONS
+    """Connections of the agent that may be open at once."""
     tls: ssl.SSLContext | None = None
     """For upstreams; None takes the system's store and ``SSL_CERT_FILE``."""

@@ -45,9 +45,10 @@ class Assembly:
         tasks: asyncio.TaskGroup,
         on_breach: Callable[[CapExceeded], None],
         on_fatal: Callable[[Exception], None],
+        on_crowd: Callable[[str], None],
     ) -> None:
-        """``tasks`` owns what the boundary starts; ``on_breach`` and ``on_fatal`` are its own, and the answers that it
-        has ``under_way`` can be cut.
+        """``tasks`` owns what the boundary starts; ``on_breach``, ``on_fatal`` and ``on_crowd`` are its own, and the
+        answers that it has ``under_way`` can be cut.
         """
         policy, clock = preparation.request.policy, ports.clock
         first_call = taken_up.past.rebooking.last_call + 1 if taken_up is not None else 1
@@ -76,9 +77,10 @@ class Assembly:
         )
         self.boundary = build(
             desk,
-            preparation.settings,
+            preparation.settings(docket),
             tasks,
             on_fatal=on_fatal,
+            on_crowd=on_crowd,
             health=self.watching.health,
             budget=self.gate.left,
             around=ports.around,

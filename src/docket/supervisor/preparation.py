@@ -5,9 +5,11 @@ Invariant: after ``prepare`` nothing of the call can fail any more but the machi
 
 from __future__ import annotations
 
+import resource
 import socket
 from dataclasses import dataclass, replace
 
+from docket.boundary.crowd import most_connections
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.listener import LOOPBACK, bind
 from docket.boundary.routes import Route
@@ -36,11 +38,11 @@ class Preparation:
     listener: socket.socket
     health_listener: socket.socket | None
 
-    @property
-    def settings(self) -> Settings:
-        """What the boundary of the run is told."""
+    def settings(self, docket: str) -> Settings:
+        """What the boundary of the run ``docket`` is told."""
         policy = self.request.policy
         return Settings(
+            docket=docket,
             routes=self.routes,
             usd_cap=policy.caps.max_usd is not None and policy.budget.mode == "usd",
             limits=Limits(
@@ -51,6 +53,7 @@ class Preparation:
             record_responses=policy.evidence.record_responses,
             request_stream_usage=policy.usage.request_stream_usage,
             max_body_bytes=policy.evidence.max_body_bytes,
+            most_connections=most_connections(resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
         )
 
 

@@ -37,6 +37,7 @@ from docket.supervisor.assembly import Assembly
 from docket.supervisor.files import RunFiles
 from docket.supervisor.ledger_history import Past, Session
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Lifecycle, Phase, Stop, exit_status, outcome
+from docket.supervisor.loop_complaints import LoopComplaints, raise_descriptor_limit
 from docket.supervisor.ports import Ports
 from docket.supervisor.preparation import Preparation, prepare
 from docket.supervisor.recorder import RunRecorder
@@ -68,6 +69,7 @@ def run(request: RunRequest, ports: Ports | None = None) -> int:
         policy = preparation.request.policy
         taken_up = take_up(request.resume, policy, preparation.operator, ports.clock, ports.disk)
     guardian = Guardian.start()
+    raise_descriptor_limit()  # docket's own: the guardian was started with the caller's, and so is the agent
     hidden = hide_memory()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER)
@@ -172,6 +174,7 @@ class _Run:
     async def open(self, stack: AsyncExitStack) -> None:
         """Open the boundary and record the start of the session, durably. Raises LedgerError."""
         stack.enter_context(self._broken_world())
+        asyncio.get_running_loop().set_exception_handler(LoopComplaints(self._announcer.problem))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._assemble(tasks)
         await self._parts.boundary.start(self._preparation.listener)
@@ -202,6 +205,7 @@ class _Run:
             tasks=tasks,
             on_breach=self._stopping.breached,
             on_fatal=self._stopping.fault,
+            on_crowd=self._announcer.problem,
         )
         watching = self._parts.watching
         self._life = Lifecycle(watching.enter)

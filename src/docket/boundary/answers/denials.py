@@ -27,6 +27,7 @@ class Denials:
     def __init__(
         self, submit: Callable[[Event], asyncio.Future[object]], number: str, on_breach: Callable[[CapExceeded], None]
     ) -> None:
+        self._submit = submit
         self._sums = Coalescer(submit)
         self._number = number
         self._on_breach = on_breach
@@ -64,6 +65,12 @@ class Denials:
     async def unauthorized(self) -> None:
         """Record a request without the run's token. Raises LedgerError."""
         await self._sums.note("unauthorized", lambda count: Unauthorized(count=count))
+
+    async def no_room(self, count: int) -> None:
+        """Record that ``count`` connections were turned away unread. Raises LedgerError."""
+        await asyncio.gather(
+            self._submit(ModelDenied(code="too_many_connections", final=False, count=count, retry_after=1))
+        )
 
     async def _note(self, refused: Refused, upstream: str | None, model: str | None) -> None:
         def denied(count: int) -> Event:

@@ -45,6 +45,8 @@ class Connection(Receiver):
         self.gone = False
         self.idle = True
         """Whether no request is under way."""
+        self.requests = 0
+        """Heads that were read, malformed ones included."""
         self.start = b""
         """The first ``START`` bytes of the last head, malformed or not."""
 
@@ -95,6 +97,11 @@ class Connection(Receiver):
         if self.gone or not await self._coming():
             raise ClientGoneError("the agent closed its connection")
 
+    @property
+    def begun(self) -> bool:
+        """Whether bytes of a next request have arrived and were not taken yet."""
+        return bool(self._buffer)
+
     async def head(self) -> RequestHead:
         """The next request's head. Raises ClientGoneError when there is none, WireError for a malformed one."""
         self._scanned = 0
@@ -106,6 +113,7 @@ class Connection(Receiver):
             self.start = self._buffer[:START]
             raise
         self.start = raw[:START]
+        self.requests += 1
         return parse_request(raw)
 
     def _cut_head(self) -> bytes | None:

@@ -1,7 +1,8 @@
 """Request bodies: read whole before admission, or streamed where nothing in them decides.
 
-Invariant: the bytes held for all calls together stay under one bound, and a body that would pass it is refused before
-it is read where its length is known. Above ``IN_MEMORY`` a body lies in an unlinked file.
+Invariants: the bytes held for all calls together stay under one bound, counted as they arrive, so that what is
+announced and not sent takes nothing from other calls; a body over its own bound is refused before it is read where its
+length is known. Above ``IN_MEMORY`` a body lies in an unlinked file.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class WholeBody:
 
     def __init__(self, shelf: Shelf, framing: Framing) -> None:
         self._shelf = shelf
-        self._reserved = 0
+        self._closed = False
         self._parts: list[bytes] = []
         self._file: BinaryIO | None = None
         self._digest = hashlib.sha256()
@@ -63,18 +64,15 @@ class WholeBody:
         self.size = 0
         self.trailers: Sequence[Header] = ()
 
-    def reserve(self, size: int) -> None:
-        """Make sure that ``size`` bytes in all may be held. Raises TooLargeError."""
+    def expect(self, size: int) -> None:
+        """Raise TooLargeError where a body of ``size`` bytes is over its own bound."""
         if size > self._shelf.each:
             raise TooLargeError(everything=False)
-        if size > self._reserved:
-            self._shelf.take(size - self._reserved)
-            self._reserved = size
 
     def add(self, data: bytes) -> None:
         """Take the next bytes. Raises TooLargeError, OSError where the spool has no room."""
-        if self.size + len(data) > self._reserved:
-            self.reserve(self.size + len(data))
+        self.expect(self.size + len(data))
+        self._shelf.take(len(data))
         self.size += len(data)
         self._digest.update(data)
         if self._file is None and self.size > IN_MEMORY:
@@ -119,8 +117,9 @@ class WholeBody:
 
     def close(self) -> None:
         """Forget the bytes. May be called twice."""
-        self._shelf.give(self._reserved)
-        self._reserved = 0
+        if not self._closed:
+            self._closed = True
+            self._shelf.give(self.size)
         self._parts.clear()
         if self._file is not None:
             self._file.close()
@@ -131,7 +130,7 @@ async def read_whole(body: RequestBody, shelf: Shelf) -> WholeBody:
     whole = WholeBody(shelf, body.framing)
     try:
         if body.framing.kind == "sized":
-            whole.reserve(body.framing.length)
+            whole.expect(body.framing.length)
         while not body.done:
             whole.add(await body.read())
     except BaseException:
