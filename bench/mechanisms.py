@@ -16,12 +16,16 @@ from bench.subject import PRICES
 from docket.control.admission import Gate, Proposal
 from docket.control.breaker import Ended
 from docket.control.readiness import Status
-from docket.ledger.chain import Entry
+from docket.ledger.chain import Chain
+from docket.ledger.codec import draft
+from docket.ledger.events import CallNumber, Hold, ModelRequest, ModelResponse
+from docket.ledger.usage import Item, Usage
 from docket.policy.model import Policy
 from docket.policy.resilience import Resilience
 from docket.pricing.table import PriceTable
 from docket.primitives.canonical import encode
 from docket.primitives.instant import Instant
+from docket.primitives.money import Usd
 from docket.providers import registry
 from docket.telemetry.metrics import Metrics
 
@@ -53,15 +57,16 @@ def gate_step(resilience: Resilience) -> Callable[[], object]:
 def fold_step() -> Callable[[], object]:
     """Fold the two entries of one call into the metrics."""
     metrics = Metrics(lambda: Status(docket="DKT-20261130-AAAAAAAAAA"))
-    usage = {"source": "reported", "items": [{"kind": "input", "quantity": 12}], "cost_usd": "0.00001"}
-    end = {"call": 1, "provider": "openai", "model": "gpt-5", "tier": "standard", "reason": "complete"}
-    timed = end | {"duration_us": 900, "first_byte_us": 90, "usage": usage}
-    entries = [
-        Entry(seq, "", 0, kind, "boundary", data, None, "", "")
-        for seq, (kind, data) in enumerate(
-            [("model.request", {"call": 1, "upstream": "up"} | end), ("model.response", timed)]
-        )
-    ]
+    call, usd = CallNumber(1), Usd.parse("0.00001")
+    request = ModelRequest(
+        call, "up", "openai", "openai", "/v1/chat/completions", "gpt-5", False, 80, Hold(tokens=12), waited_us=0
+    )
+    usage = Usage("reported", (Item("input", 12),), usd)
+    response = ModelResponse(
+        call, 200, "complete", "openai", "gpt-5", "standard", first_byte_us=90, duration_us=900, usage=usage
+    )
+    chain = Chain()
+    entries = [chain.extend(draft(event), ts="", elapsed_us=0, entropy=bytes)[0] for event in (request, response)]
 
     def step() -> None:
         for entry in entries:

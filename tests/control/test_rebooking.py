@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +23,7 @@ from docket.providers import registry
 from docket.providers.call import Observation
 from docket.storage.price_file import read_prices
 from tests.kit.calls import call_of
+from tests.kit.entries import entry
 
 TABLE = read_prices(None, "2026-11-30")
 ENDPOINT = registry.recognise("openai", "POST", "/v1/chat/completions")
@@ -43,7 +43,7 @@ calls = st.tuples(
 
 
 def event(kind: str, data: Any) -> Any:
-    return SimpleNamespace(type=kind, data=data)
+    return entry(kind, data)
 
 
 def request(number: int, hold: Amounts) -> Any:

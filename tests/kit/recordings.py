@@ -13,7 +13,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from docket.errors import FormatError
 from docket.ledger import checkpoint
+from docket.ledger.codec import from_json
+from docket.ledger.events import Event
 from docket.policy.document import digest
 from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.digest import leaf_hash, sha256_hex
@@ -25,6 +28,7 @@ from docket.primitives.signature import SigningKey
 from docket.receipt import build
 from docket.receipt.model import Anchor, Caps, Evidence, Proven, Run, Start
 from docket.receipt.totals import Totals
+from tests.kit.entries import entry
 
 DOCKET = "DKT-20261130-0123456789"
 EPOCH_US = 1_796_040_000_000_000
@@ -77,6 +81,14 @@ class Line:
     @property
     def private(self) -> JsonObject | None:
         return self.document.get("private")  # type: ignore[return-value]
+
+    @property
+    def event(self) -> Event:
+        """For the fold of a ledger that is wrong on purpose, what its type needs is filled in."""
+        try:
+            return from_json(self.type, str(self.document["by"]), self.data, self.private)
+        except FormatError:
+            return entry(self.type, self.data).event
 
 
 @dataclass

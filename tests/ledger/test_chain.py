@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def test_elapsed_time_never_decreases() -> None:
 def test_an_entry_out_of_place_is_refused_by_kind(change: dict[str, Any], kind: str) -> None:
     chain, reading = Chain(), Chain()
     reading.follow(extend(chain, Note())[0])
-    entry = extend(chain, Note())[0]._replace(**change)
+    entry = replace(extend(chain, Note())[0], **change)
     with pytest.raises(BrokenChainError) as caught:
         reading.follow(entry)
     assert caught.value.kind == kind

@@ -3,15 +3,15 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.kit.entries import entry
 
 from docket.boundary.listener import LOOPBACK, bind
 from docket.control.readiness import BreakerName, CapUse
 from docket.ledger.events import CapExceeded, ClockStep
 from docket.policy.model import Policy
 from docket.policy.parse import parse
-from docket.primitives.canonical import JsonObject
 from docket.primitives.money import ZERO, Usd
 from docket.sim.clock import ManualClock
 from docket.supervisor.lifecycle import Phase
@@ -36,12 +36,6 @@ class Ledger:
 
     def free_bytes(self) -> int | None:
         return 2**30
-
-
-@dataclass
-class Entry:
-    type: str
-    data: JsonObject = field(default_factory=dict)
 
 
 def watching(policy: Policy, clock: ManualClock, recorded: list[ClockStep], met: CapExceeded | None = None) -> Watching:
@@ -75,7 +69,7 @@ def test_readiness_follows_the_run_and_the_last_metrics_are_left_behind(tmp_path
         assert [r["code"] for r in _reasons(looker)] == ["not_listening"]
         port = await looker.start(bind(LOOPBACK, 0, named="--health-listen", hint=""))
         looker.enter(Phase.RUNNING)
-        looker.observe(Entry("note"))
+        looker.observe(entry("note"))
         url = f"http://127.0.0.1:{port}/docket/readyz"
         assert b'"ready":true' in await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).read())
         looker.enter(Phase.STOPPING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from tests.kit.entries import entry
 
 from docket.control.readiness import CapUse, Status
+from docket.ledger.chain import Entry
 from docket.primitives.canonical import JsonObject
 from docket.primitives.money import Usd
 from docket.telemetry.labels import MAX_UNKNOWN_MODELS
@@ -28,12 +29,6 @@ PROMETHEUS_2_42 = (
 )
 
 
-@dataclass
-class Entry:
-    type: str
-    data: JsonObject
-
-
 def end(model: str = "gpt-5", kind: str = "model.response", reason: str = "complete", cost: str = "0.25") -> Entry:
     usage: JsonObject = {
         "source": "reported",
@@ -43,7 +38,7 @@ def end(model: str = "gpt-5", kind: str = "model.response", reason: str = "compl
         ],
         "cost_usd": cost,
     }
-    return Entry(
+    return entry(
         kind,
         {
             "provider": "openai",
@@ -83,15 +78,15 @@ def test_a_run_in_figures(accept: str | None) -> None:
             unwritten_events=4,
         )
     )
-    for entry in (
-        Entry("model.request", {"call": 1}),
+    for each in (
+        entry("model.request", {"call": 1}),
         end(),
         end(kind="model.error", reason="truncated", cost="0.000000000001"),
-        Entry("model.denied", {"code": "breaker_open", "count": 3, "upstream": "main"}),
-        Entry("model.denied", {"code": "max_calls_per_minute", "count": 2}),
-        Entry("x-somebody.else", {}),
+        entry("model.denied", {"code": "breaker_open", "count": 3, "upstream": "main"}),
+        entry("model.denied", {"code": "max_calls_per_minute", "count": 2}),
+        entry("x-somebody.else", {}),
     ):
-        metrics.observe(entry)
+        metrics.observe(each)
     metrics.observe_sync(250)
     got = samples(metrics, accept)
     expected = {
@@ -195,8 +190,8 @@ def test_the_content_type_is_that_of_the_body(accept: str | None, kind: str) -> 
 ENTRIES = st.lists(
     st.one_of(
         st.builds(end, model=st.sampled_from(["a", "b"]), cost=st.sampled_from(["0", "0.5", "0.000000000001"])),
-        st.builds(lambda n: Entry("model.denied", {"code": "max_usd", "count": n}), st.integers(1, 5)),
-        st.sampled_from([Entry("note", {}), Entry("model.cache_hit", {"call": 2, "origin": 1})]),
+        st.builds(lambda n: entry("model.denied", {"code": "max_usd", "count": n}), st.integers(1, 5)),
+        st.sampled_from([entry("note"), entry("model.cache_hit", {"call": 2, "origin": 1})]),
     ),
     max_size=30,
 )
@@ -206,8 +201,8 @@ ENTRIES = st.lists(
 @settings(max_examples=50, deadline=None)
 def test_counters_never_go_down(entries: list[Entry]) -> None:
     metrics, before = make(), {}
-    for entry in entries:
-        metrics.observe(entry)
+    for each in entries:
+        metrics.observe(each)
         after = {k: v for k, v in samples(metrics).items() if k[0].endswith(("_total", "_count", "_sum", "_bucket"))}
         assert all(after[key] >= value for key, value in before.items())
         before = after

@@ -8,23 +8,14 @@ Constant memory, but for the calls that are open.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
 
 from docket.control.booking import FEES
 from docket.control.budget import Amounts
+from docket.ledger.chain import Entry
+from docket.ledger.events import LedgerGap, ModelCacheHit, ModelError, ModelRequest, ModelResponse
+from docket.ledger.usage import Item, Usage
 from docket.policy.model import Policy
-from docket.primitives.canonical import JsonObject
 from docket.primitives.money import PICO, Usd
-
-
-class Recorded(Protocol):
-    """What is read of an entry."""
-
-    @property
-    def type(self) -> str: ...
-
-    @property
-    def data(self) -> JsonObject: ...
 
 
 class Rebooking:
@@ -37,23 +28,22 @@ class Rebooking:
         self.last_call = 0
         """The highest call number."""
 
-    def add(self, entry: Recorded) -> None:
+    def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
-        data: Mapping[str, Any] = entry.data
-        match entry.type:
-            case "model.request":
-                hold = data["hold"]
-                self._holds[data["call"]] = Amounts(usd=_pico(hold.get("usd")), tokens=hold["tokens"], calls=1)
-                self.last_call = max(self.last_call, data["call"])
-            case "model.cache_hit":
-                self.last_call = max(self.last_call, data["call"])
-            case "model.response" | "model.error":
-                booked = _booked(data.get("usage"), self._holds.pop(data["call"], Amounts()))
+        match entry.event:
+            case ModelRequest(call=call, hold=hold):
+                usd = 0 if hold.usd is None else hold.usd.pico
+                self._holds[call] = Amounts(usd=usd, tokens=hold.tokens, calls=1)
+                self.last_call = max(self.last_call, call)
+            case ModelCacheHit(call=call):
+                self.last_call = max(self.last_call, call)
+            case ModelResponse(call=call, usage=usage) | ModelError(call=call, usage=usage):
+                booked = _booked(usage, self._holds.pop(call, Amounts()))
                 self._usd += booked.usd
                 self._tokens += booked.tokens
-            case "x-docket.ledger-gap":
-                self._usd += _pico(data["lost"].get("cost_usd"))
-                self._tokens += data["lost"].get("tokens", 0)
+            case LedgerGap(lost=lost):
+                self._usd += Usd.parse(str(lost.get("cost_usd", "0"))).pico
+                self._tokens += int(str(lost.get("tokens", 0)))
             case _:
                 pass
 
@@ -89,38 +79,34 @@ def spent_cap(policy: Policy, booked: Amounts, elapsed_us: int) -> str | None:
     return None
 
 
-def _booked(usage: Mapping[str, Any] | None, hold: Amounts) -> Amounts:
+def _booked(usage: Usage | None, hold: Amounts) -> Amounts:
     """What ``Booking`` booked for a call with this bill: the bill, and at least the estimate, or else the hold."""
     if usage is None:
         return Amounts()
-    usd, tokens, unpriced = _sum(usage["items"])
+    usd, tokens, unpriced = _sum(usage.items)
     if unpriced:
         usd = max(usd, hold.usd)
-    if usage["source"] == "reported":
+    if usage.source == "reported":
         return Amounts(usd=usd, tokens=tokens)
-    if "estimate" in usage:
-        least_usd, least_tokens, _ = _sum(usage["estimate"]["items"])
+    if usage.estimate is not None:
+        least_usd, least_tokens, _ = _sum(usage.estimate.items)
     else:
         least_usd, least_tokens = hold.usd, hold.tokens
     return Amounts(usd=max(usd, least_usd), tokens=max(tokens, least_tokens))
 
 
-def _sum(items: list[Mapping[str, Any]]) -> tuple[int, int, bool]:
+def _sum(items: tuple[Item, ...]) -> tuple[int, int, bool]:
     """Picodollars and tokens of ``items``, and whether one has no price."""
     usd = tokens = 0
     unpriced = False
     for item in items:
-        if item["kind"] not in FEES:
-            tokens += item["quantity"]
-        if "unit_usd" in item:
-            usd += Usd.parse(item["unit_usd"]).times(item["quantity"], item["per"]).pico
+        if item.kind not in FEES:
+            tokens += item.quantity
+        if item.unit_usd is not None and item.per is not None:
+            usd += item.unit_usd.times(item.quantity, item.per).pico
         else:
             unpriced = True
     return usd, tokens, unpriced
-
-
-def _pico(amount: str | None) -> int:
-    return Usd.parse(amount).pico if amount is not None else 0
 
 
 def _decimal(value: int, scale: int) -> str:

@@ -7,12 +7,14 @@ kept of an entry but its hash in the frontier. A ``Chain`` knows no file and no 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from dataclasses import field
 
 from docket.errors import FormatError
-from docket.ledger.codec import Draft
+from docket.ledger.codec import Draft, from_json
+from docket.ledger.events import Event
 from docket.primitives.canonical import JsonObject, decode_object, encode, encode_checked
 from docket.primitives.digest import commitment_hex, leaf_hash, sha256_hex
+from docket.primitives.frozen import value
 from docket.primitives.merkle import Frontier, Mark, ProofBuilder
 from docket.primitives.sealed import SALT_BYTES, Entropy, seal
 
@@ -31,7 +33,8 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6}Z")
 
 
-class Entry(NamedTuple):
+@value
+class Entry:
     """One line of a ledger: an event in its place. ``private`` is in its disclosed or withheld form."""
 
     seq: int
@@ -45,6 +48,17 @@ class Entry(NamedTuple):
     hash: str
     unknown: JsonObject | None = None
     """Members beside these that a newer version wrote."""
+    _event: Event | None = field(default=None, repr=False, compare=False)
+    """The event as a value: the one that was written, or what ``event`` made of the line when it was first asked."""
+
+    @property
+    def event(self) -> Event:
+        """The event as a value. Raises FormatError where a member of a known type is missing or of another type."""
+        event = self._event
+        if event is None:
+            event = from_json(self.type, self.by, self.data, self.private)
+            object.__setattr__(self, "_event", event)
+        return event
 
     def to_json(self) -> JsonObject:
         document: JsonObject = {
@@ -120,7 +134,8 @@ class Chain:
         if len(line) + longer > MAX_LINE:
             raise FormatError(f"{draft.type} takes a line of {len(line) + longer} bytes; the limit is {MAX_LINE}")
         proof = self._advance(own, leaf, elapsed_us, watch)
-        return Entry(seq, ts, elapsed_us, draft.type, draft.by, draft.data, private, prev, own), line, proof
+        entry = Entry(seq, ts, elapsed_us, draft.type, draft.by, draft.data, private, prev, own, None, draft.event)
+        return entry, line, proof
 
     def follow(self, entry: Entry, *, watch: bool = False) -> ProofBuilder | None:
         """Take ``entry``, which was read from a ledger, as the next one.
@@ -194,8 +209,8 @@ def read_entry(line: bytes) -> Entry:
 def weight_of(draft: Draft) -> int:
     """An upper bound of the bytes that ``draft`` takes as a line."""
     weight = _ENVELOPE + len(draft.data_bytes) + len(draft.type)
-    for _, spelled, value in draft.private_bytes:
-        weight += len(spelled) + _DISCLOSED + len(value) + 2
+    for _, spelled, member in draft.private_bytes:
+        weight += len(spelled) + _DISCLOSED + len(member) + 2
     return weight
 
 
@@ -221,14 +236,14 @@ def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, s
     sealed, disclosed, longer = [], [], 0
     salts = entropy(SALT_BYTES * len(draft.private_bytes)).hex()
     start = 0
-    for name, spelled, value in draft.private_bytes:
+    for name, spelled, member in draft.private_bytes:
         salt = salts[start : start + 2 * SALT_BYTES]
         start += 2 * SALT_BYTES
         private[name] = {"salt": salt, "value": draft.private[name]}
-        text = value.decode()
+        text = member.decode()
         hashed = commitment_hex(f'[{spelled},"{salt}",{text}]'.encode())
         sealed.append(f'{spelled}:"{hashed}"')
         disclosed.append(f'{spelled}:{{"salt":"{salt}","value":{text}}}')
-        if len(value) < _WITHHELD - _DISCLOSED:
-            longer += _WITHHELD - _DISCLOSED - len(value)
+        if len(member) < _WITHHELD - _DISCLOSED:
+            longer += _WITHHELD - _DISCLOSED - len(member)
     return private, f',"private":{{{",".join(sealed)}}}', f',"private":{{{",".join(disclosed)}}}', longer

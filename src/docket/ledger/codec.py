@@ -35,6 +35,7 @@ _PRIVATE_MEMBER = b'"private"'
 class Draft:
     """An event in canonical bytes, before it has a sequence number: what a caller hands to the writer."""
 
+    event: Event
     type: str
     by: str
     data: JsonObject
@@ -57,7 +58,9 @@ def draft(event: Event) -> Draft:
     data_bytes = encode(data, DATA_DEPTH)
     sealed = encode(seal(data), DATA_DEPTH) if _PRIVATE_MEMBER in data_bytes else data_bytes
     private = [(name, _spelled(name), encode(event.private[name], VALUE_DEPTH)) for name in sorted(event.private)]
-    return Draft(kind, event.by, data, event.private, _opening(event.by), data_bytes, sealed, private, _closing(kind))
+    return Draft(
+        event, kind, event.by, data, event.private, _opening(event.by), data_bytes, sealed, private, _closing(kind)
+    )
 
 
 def to_data(event: Event) -> JsonObject:

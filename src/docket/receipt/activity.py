@@ -5,29 +5,29 @@ Invariant: every figure is a plain count over the ledger (spec section 9), kept 
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from docket.errors import FormatError
+from docket.ledger.chain import Entry
+from docket.ledger.events import (
+    CapExceeded,
+    Forwarded,
+    FsChange,
+    FsSnapshot,
+    LedgerGap,
+    ModelCacheHit,
+    ModelDenied,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    ProcOrphan,
+    SessionStart,
+    Unauthorized,
+)
 from docket.primitives.canonical import Json, JsonObject
 
 MAX_NAMED = 100
 """Survivors named, entries of changed files listed: the first ones; the counts are of all."""
 MAX_KEYS = 64
 """Distinct kinds, codes and the like that are counted apart, in order of appearance; the rest count as ``other``."""
-
-
-class Recorded(Protocol):
-    """What a fold reads of a ledger entry."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def elapsed_us(self) -> int: ...
-    @property
-    def data(self) -> JsonObject: ...
-    @property
-    def private(self) -> JsonObject | None: ...
 
 
 def count(counts: dict[str, int], key: str, more: int = 1) -> None:
@@ -54,37 +54,43 @@ class Activity:
         self.sessions = 0
         self.elapsed_us = 0
 
-    def add(self, entry: Recorded) -> None:
+    def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
-        kind, data = entry.type, entry.data
         self.elapsed_us = entry.elapsed_us
-        if kind.startswith("model."):
-            if kind == "model.denied":
-                count(self.denied_by_code, str(data["code"]), _int(data["count"]))
-            elif kind == "model.cache_hit":
-                count(self.types, kind)
-            return
-        count(self.types, kind)
-        match kind:
-            case "session.start":
+        event = entry.event
+        match event:
+            case ModelRequest() | ModelResponse() | ModelError():
+                return
+            case ModelDenied():
+                count(self.denied_by_code, event.code, event.count)
+                return
+            case ModelCacheHit():
+                count(self.types, event.type)
+                return
+            case _:
+                if entry.type.startswith("model."):
+                    return
+        count(self.types, entry.type)
+        match event:
+            case SessionStart():
                 self.sessions += 1
                 self.breach = None
-            case "cap.exceeded":
+            case CapExceeded():
                 if self.breach is None:
-                    self.breach = {name: data[name] for name in ("cap", "limit", "observed")} | {"seq": entry.seq}
-            case "x-docket.forwarded":
-                count(self.forwarded, str(data["endpoint_class"]))
-            case "x-docket.unauthorized":
-                self.unauthorized += _int(data["count"])
-            case "proc.orphan":
-                if data["ended"] == "survived" and len(self.survivors) < MAX_NAMED:
-                    self.survivors.append(_int(data["pid"]))
-            case "x-docket.ledger-gap":
-                self._add_gap(data["lost"])
-            case "fs.change":
-                self._add_change(entry)
-            case "fs.snapshot":
-                self._add_uncovered(entry)
+                    self.breach = {"cap": event.cap, "limit": event.limit, "observed": event.observed, "seq": entry.seq}
+            case Forwarded():
+                count(self.forwarded, event.endpoint_class)
+            case Unauthorized():
+                self.unauthorized += event.count
+            case ProcOrphan():
+                if event.ended == "survived" and len(self.survivors) < MAX_NAMED:
+                    self.survivors.append(event.pid)
+            case LedgerGap():
+                self._add_gap(event.lost)
+            case FsChange():
+                self._add_change(event)
+            case FsSnapshot():
+                self._add_uncovered(event)
             case _:
                 pass
 
@@ -126,26 +132,25 @@ class Activity:
             "rate_limited": self.of("x-docket.rate-limited"),
         }
 
-    def _add_gap(self, lost: Json) -> None:
-        if isinstance(lost, dict) and isinstance(lost.get("types"), dict):
-            for name, number in lost["types"].items():  # type: ignore[union-attr]
-                count(self.lost, name, _int(number))
+    def _add_gap(self, lost: JsonObject) -> None:
+        types = lost.get("types")
+        if isinstance(types, dict):
+            for name, number in types.items():
+                count(self.lost, name, whole(number))
 
-    def _add_change(self, entry: Recorded) -> None:
-        change = str(entry.data["change"])
-        count(self.changes, change)
-        path = (entry.private or {}).get("path")
-        if isinstance(path, dict) and "value" in path and len(self.first_changes) < MAX_NAMED:
-            self.first_changes.append({"change": change, "path": path["value"]})
+    def _add_change(self, event: FsChange) -> None:
+        count(self.changes, event.change)
+        if "path" in event.private and len(self.first_changes) < MAX_NAMED:
+            self.first_changes.append({"change": event.change, "path": event.private["path"]})
 
-    def _add_uncovered(self, entry: Recorded) -> None:
-        listed = (entry.private or {}).get("uncovered")
-        items = listed.get("value") if isinstance(listed, dict) else None
+    def _add_uncovered(self, event: FsSnapshot) -> None:
+        items = event.private.get("uncovered")
         if isinstance(items, list):
             self.uncovered.extend(items[: MAX_NAMED - len(self.uncovered)])
 
 
-def _int(value: Json) -> int:
+def whole(value: Json) -> int:
+    """Return ``value``, a count inside a member that is JSON. Raises FormatError where it is no whole number."""
     if type(value) is not int:
-        raise TypeError(f"{value!r} is not a whole number")
+        raise FormatError(f"{value!r} is not a whole number")
     return value

@@ -6,11 +6,12 @@ file; nothing here grows with the number of calls beyond what a receipt embeds.
 
 from __future__ import annotations
 
-from typing import cast
-
+from docket.ledger.chain import Entry
+from docket.ledger.events import Forwarded, LedgerGap, ModelDenied, ModelError, ModelRequest, ModelResponse
+from docket.ledger.usage import Item, Usage
 from docket.primitives.canonical import Json, JsonObject
 from docket.primitives.money import ZERO, Usd
-from docket.receipt.activity import Activity, Recorded, count
+from docket.receipt.activity import Activity, count, whole
 from docket.receipt.latency import Histogram
 from docket.receipt.usage_rows import UsageRows
 
@@ -56,25 +57,27 @@ class Totals:
         self._total = Histogram()
         self._first_byte = Histogram()
 
-    def add(self, entry: Recorded) -> None:
+    def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
         self.activity.add(entry)
-        data = entry.data
-        match entry.type:
-            case "model.request":
+        match entry.event:
+            case ModelRequest():
                 self.requests += 1
-            case "model.response":
-                self._add_response(data)
-                self._add_end(entry)
-            case "model.error":
+            case ModelResponse() as end:
+                if end.duration_us is not None:
+                    self._total.add(end.duration_us)
+                if end.first_byte_us is not None:
+                    self._first_byte.add(end.first_byte_us)
+                self._add_end(entry, end)
+            case ModelError() as end:
                 self.errors += 1
-                self._add_end(entry)
-            case "model.denied":
-                self.denied += cast(int, data["count"])
-            case "x-docket.forwarded":
-                self.unmetered += data["endpoint_class"] == "unmetered"
-            case "x-docket.ledger-gap":
-                self.lost += cast(int, cast(JsonObject, data["lost"])["count"])
+                self._add_end(entry, end)
+            case ModelDenied(count=refused):
+                self.denied += refused
+            case Forwarded(endpoint_class=treated):
+                self.unmetered += treated == "unmetered"
+            case LedgerGap(lost=lost):
+                self.lost += whole(lost["count"])
             case _:
                 pass
 
@@ -122,59 +125,49 @@ class Totals:
         """Percentiles over calls with a ``model.response``: of the whole call, and to the first byte."""
         return {"unit": "us", "total": self._total.to_json(), "first_byte": self._first_byte.to_json()}
 
-    def _add_response(self, data: JsonObject) -> None:
-        for name, histogram in (("duration_us", self._total), ("first_byte_us", self._first_byte)):
-            sample = data.get(name)
-            if type(sample) is int:
-                histogram.add(sample)
-
-    def _add_end(self, entry: Recorded) -> None:
+    def _add_end(self, entry: Entry, end: ModelResponse | ModelError) -> None:
         self.ends += 1
-        data = entry.data
-        usage = data.get("usage")
-        if not isinstance(usage, dict):
+        usage = end.usage
+        if usage is None:
             return
         self.rows.add(
             {
-                "call": data["call"],
-                "model": data["model"],
-                "provider": data["provider"],
+                "call": end.call,
+                "model": end.model,
+                "provider": end.provider,
                 "seq": entry.seq,
-                "tier": data["tier"],
-                "usage": usage,
+                "tier": end.tier,
+                "usage": entry.data["usage"],  # as it stands in the ledger, with what a newer version put in
             }
         )
-        provider, model = str(data["provider"]), str(data["model"])
-        self.by_source[str(usage["source"])] += 1
-        self.estimated += "estimate" in usage
-        for item in cast("list[JsonObject]", usage["items"]):
-            self._add_item(provider, model, str(data["tier"]), item)
-        self._add_cost(provider, self._model(provider, model), usage)
+        self.by_source[usage.source] += 1
+        self.estimated += usage.estimate is not None
+        for item in usage.items:
+            self._add_item(end, item)
+        self._add_cost(end.provider, self._model(end.provider, end.model), usage)
 
-    def _add_item(self, provider: str, model: str, tier: str, item: JsonObject) -> None:
-        kind, per = str(item["kind"]), item.get("per")
-        model, tier = str(item.get("model", model)), str(item.get("tier", tier))
-        if per != 1:
-            count(self.tokens, kind, cast(int, item["quantity"]))
-        if per is not None:
-            self._prices.add((provider, model, tier, kind, str(item["unit_usd"]), cast(int, per)))
+    def _add_item(self, end: ModelResponse | ModelError, item: Item) -> None:
+        if item.per != 1:
+            count(self.tokens, item.kind, item.quantity)
+        if item.unit_usd is not None and item.per is not None:
+            model, tier = item.model or end.model, item.tier or end.tier
+            self._prices.add((end.provider, model, tier, item.kind, str(item.unit_usd), item.per))
 
-    def _add_cost(self, provider: str, model: _Model, usage: JsonObject) -> None:
+    def _add_cost(self, provider: str, model: _Model, usage: Usage) -> None:
         model.calls += 1
-        cost = usage.get("cost_usd")
-        if cost is not None:
-            own = Usd.parse(str(cost))
+        if usage.cost_usd is not None:
+            own = usage.cost_usd
             self.cost += own
             self.costed += 1
-            self._assumed = self._assumed or "assumed" in usage
-            for item in cast("list[JsonObject]", usage["items"]):
-                if "model" in item:
-                    part = Usd.parse(str(item["unit_usd"])).times(cast(int, item["quantity"]), cast(int, item["per"]))
+            self._assumed = self._assumed or bool(usage.assumed)
+            for item in usage.items:
+                if item.model is not None and item.unit_usd is not None and item.per is not None:
+                    part = item.unit_usd.times(item.quantity, item.per)
                     own = Usd(own.pico - part.pico)
-                    other = self._model(provider, str(item["model"]))
+                    other = self._model(provider, item.model)
                     other.cost = (other.cost or ZERO) + part
             model.cost = (model.cost or ZERO) + own
-        if cost is None or usage["source"] != "reported":
+        if usage.cost_usd is None or usage.source != "reported":
             self._exact = False
 
     def _model(self, provider: str, model: str) -> _Model:

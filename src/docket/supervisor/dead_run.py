@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from docket.clock import Clock
 from docket.control.evidence import Guard
 from docket.errors import LedgerDamagedError, LedgerError, LedgerWriteError
-from docket.ledger.chain import Entry
 from docket.ledger.codec import draft
-from docket.ledger.events import CallNumber, Event, LedgerRecovered, ModelError
+from docket.ledger.events import Event, LedgerRecovered, ModelError, ModelRequest
 from docket.ledger.usage import Usage
 from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
@@ -219,15 +218,14 @@ def _limits(unseen: int) -> tuple[str, ...]:
     return (f"{unseen} processes of other users could not be looked at: whether one belonged to the run is not shown.",)
 
 
-def _lost(request: Entry) -> ModelError:
-    data = request.data
+def _lost(request: ModelRequest) -> ModelError:
     return ModelError(
         by="doctor",
-        call=CallNumber(int(str(data["call"]))),
+        call=request.call,
         status=None,
         reason="lost",
-        provider=str(data["provider"]),
-        model=str(data["model"]),
+        provider=request.provider,
+        model=request.model,
         tier="standard",
         usage=Usage(source="none"),
     )

@@ -7,15 +7,22 @@ that grows with the run.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from docket.control.evidence import Before
 from docket.control.rebooking import Rebooking
 from docket.errors import FormatError
 from docket.ledger import checkpoint
 from docket.ledger.chain import Entry
+from docket.ledger.events import (
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    PolicyApplied,
+    ProcExit,
+    SessionEnd,
+    SessionStart,
+)
 from docket.ledger.recovery import RecoveryDecision, decide
 from docket.primitives.canonical import JsonObject
 from docket.receipt.model import Known, Proven, Start
@@ -41,7 +48,7 @@ class Past:
     totals: Totals = field(default_factory=Totals)
     rebooking: Rebooking = field(default_factory=Rebooking)
     sessions: list[Session] = field(default_factory=list)
-    open_requests: dict[int, Entry] = field(default_factory=dict)
+    open_requests: dict[int, ModelRequest] = field(default_factory=dict)
     """``model.request`` events without an end, by call."""
     policy: JsonObject | None = None
     """The policy document of the last session, private members disclosed."""
@@ -70,23 +77,23 @@ class Past:
         """Take the next entry of the ledger."""
         self.totals.add(entry)
         self.rebooking.add(entry)
-        data: Mapping[str, Any] = entry.data
-        match entry.type:
-            case "session.start":
+        match entry.event:
+            case SessionStart(prices=digest):
                 self.sessions.append(Session(entry))
                 self.exit = {}
                 self.policy = None
-                self.tables.append({"digest": data["prices"], "source": "unknown", "date": "unknown"})
-            case "session.end" if self.sessions:
+                self.tables.append({"digest": digest, "source": "unknown", "date": "unknown"})
+            case SessionEnd() if self.sessions:
                 self.sessions[-1].end = entry
-            case "policy.applied":
-                self._apply(entry)
-            case "proc.exit":
-                self.exit = {name: data[name] for name in ("code", "signal") if name in data}
-            case "model.request":
-                self.open_requests[data["call"]] = entry
-            case "model.response" | "model.error":
-                self.open_requests.pop(data["call"], None)
+            case PolicyApplied() as applied:
+                self._apply(applied)
+            case ProcExit(code=code, signal=signal):
+                ways = (("code", code), ("signal", signal))
+                self.exit = {name: number for name, number in ways if number is not None}
+            case ModelRequest() as request:
+                self.open_requests[request.call] = request
+            case ModelResponse(call=call) | ModelError(call=call):
+                self.open_requests.pop(call, None)
             case _:
                 pass
 
@@ -102,8 +109,8 @@ class Past:
             for number, session in enumerate(self.sessions)
         )
 
-    def _apply(self, entry: Entry) -> None:
-        document, table = _value(entry, "document"), _value(entry, "prices")
+    def _apply(self, applied: PolicyApplied) -> None:
+        document, table = applied.private.get("document"), applied.private.get("prices")
         if isinstance(document, dict):
             self.policy = document
         if isinstance(table, dict) and self.tables:
@@ -126,8 +133,8 @@ def proven(entry: Entry, position: Position) -> Proven:
 
 
 def _said_complete(end: Entry | None) -> Known:
-    ops: Any = end.data["ops"] if end is not None else {}
-    said = ops.get("evidence", {}).get("ledger_complete")
+    evidence = end.event.ops.get("evidence") if end is not None and isinstance(end.event, SessionEnd) else None
+    said = evidence.get("ledger_complete") if isinstance(evidence, dict) else None
     return said if isinstance(said, bool) else "unknown"
 
 
@@ -142,8 +149,3 @@ def _assign_notes(run: RunDirectory, past: Past) -> None:
             return
         if number >= 0:
             past.sessions[number].note = note.decode()
-
-
-def _value(entry: Entry, name: str) -> object:
-    member = (entry.private or {}).get(name)
-    return member.get("value") if isinstance(member, dict) else None

@@ -20,11 +20,12 @@ from docket.clock import Clock
 from docket.control.clock_watch import LOOK_EVERY_SECONDS, ClockWatch
 from docket.control.readiness import BreakerName, CapUse, Status
 from docket.errors import LedgerError
+from docket.ledger.chain import Entry
 from docket.ledger.events import CapExceeded, ClockStep
 from docket.policy.model import Policy
 from docket.primitives.money import Usd
 from docket.supervisor.lifecycle import Phase
-from docket.telemetry.metrics import EntryLike, Metrics
+from docket.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from docket.boundary.health_listener import HealthListener
@@ -135,7 +136,7 @@ class Watching:
         """The run is in another phase now."""
         self._phase = phase
 
-    def observe(self, entry: EntryLike) -> None:
+    def observe(self, entry: Entry) -> None:
         """Take a durable entry; an observer of the writer."""
         self._metrics.observe(entry)
 

@@ -11,15 +11,15 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 
 from docket.control.readiness import Status, reasons
-from docket.primitives.canonical import Json, JsonObject
-from docket.primitives.money import PICO, Usd
+from docket.ledger.chain import Entry
+from docket.ledger.events import ModelCacheHit, ModelDenied, ModelError, ModelResponse
+from docket.primitives.money import PICO
 from docket.telemetry.labels import EVENT_TYPES, Labels
 
 CALL_BUCKETS_US = tuple(int(s * 1_000_000) for s in (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600))
@@ -33,15 +33,6 @@ _MICRO = 1_000_000
 
 Key = tuple[str, ...]
 """Label values, in the order of the family's label names."""
-
-
-class EntryLike(Protocol):
-    """The two members of a ledger entry that the fold reads."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def data(self) -> JsonObject: ...
 
 
 @dataclass(slots=True)
@@ -83,45 +74,41 @@ class Fold:
         self.call_seconds: dict[str, Histogram] = {}
         self.first_byte_seconds: dict[str, Histogram] = {}
 
-    def add(self, entry: EntryLike) -> None:
+    def add(self, entry: Entry) -> None:
         """Take the next durable entry."""
         self.events[(entry.type if entry.type in EVENT_TYPES else "other",)] += 1
-        match entry.type:
-            case "model.response" | "model.error":
-                self._add_end(entry.data)
-            case "model.cache_hit":
+        match entry.event:
+            case ModelResponse() | ModelError() as end:
+                self._add_end(end)
+            case ModelCacheHit():
                 self.calls["cache", "cache", "cache_hit"] += 1
-            case "model.denied":
-                self._add_denied(entry.data)
+            case ModelDenied() as denied:
+                self._add_denied(denied)
+            case _:
+                pass
 
-    def _add_end(self, data: JsonObject) -> None:
-        provider = self.labels.provider(_text(data, "provider"))
-        model = self.labels.model(_text(data, "model"))
-        self.calls[provider, model, self.labels.reason(_text(data, "reason"))] += 1
-        for name, histograms in (("duration_us", self.call_seconds), ("first_byte_us", self.first_byte_seconds)):
-            value = data.get(name)
-            if isinstance(value, int):
-                histograms.setdefault(provider, Histogram(CALL_BUCKETS_US)).observe(value)
-        usage = data.get("usage")
-        if not isinstance(usage, dict):
+    def _add_end(self, end: ModelResponse | ModelError) -> None:
+        provider, model = self.labels.provider(end.provider), self.labels.model(end.model)
+        self.calls[provider, model, self.labels.reason(end.reason)] += 1
+        if end.duration_us is not None:
+            self.call_seconds.setdefault(provider, Histogram(CALL_BUCKETS_US)).observe(end.duration_us)
+        if end.first_byte_us is not None:
+            self.first_byte_seconds.setdefault(provider, Histogram(CALL_BUCKETS_US)).observe(end.first_byte_us)
+        if end.usage is None:
             return
-        for item in _objects(usage.get("items")):
-            quantity = item.get("quantity")
-            if isinstance(quantity, int) and item.get("per") != 1:
-                self.tokens[provider, model, self.labels.kind(_text(item, "kind"))] += quantity
-        cost = usage.get("cost_usd")
-        if isinstance(cost, str):
-            self.cost_pico[provider, model] += Usd.parse(cost).pico
+        for item in end.usage.items:
+            if item.per != 1:
+                self.tokens[provider, model, self.labels.kind(item.kind)] += item.quantity
+        if end.usage.cost_usd is not None:
+            self.cost_pico[provider, model] += end.usage.cost_usd.pico
 
-    def _add_denied(self, data: JsonObject) -> None:
-        code = self.labels.code(_text(data, "code"))
-        count = data.get("count")
-        count = count if isinstance(count, int) else 1
-        self.denied[(code,)] += count
+    def _add_denied(self, denied: ModelDenied) -> None:
+        code = self.labels.code(denied.code)
+        self.denied[(code,)] += denied.count
         if code == "breaker_open":
-            self.breaker_refusals[(self.labels.upstream(_text(data, "upstream")),)] += count
+            self.breaker_refusals[(self.labels.upstream(denied.upstream or "unknown"),)] += denied.count
         elif code in RATE_LIMITS:
-            self.rate_limited[(code,)] += count
+            self.rate_limited[(code,)] += denied.count
 
 
 class Metrics:
@@ -134,7 +121,7 @@ class Metrics:
         self._registry = CollectorRegistry(auto_describe=False)
         self._registry.register(self)
 
-    def observe(self, entry: EntryLike) -> None:
+    def observe(self, entry: Entry) -> None:
         """Count one durable entry; a writer's observer."""
         self._fold.add(entry)
 
@@ -249,12 +236,3 @@ def _gauge(name: str, text: str, labels: list[str], values: Mapping[str, float])
     for key, value in sorted(values.items()):
         family.add_metric([key], value)
     return family
-
-
-def _text(data: JsonObject, name: str) -> str:
-    value = data.get(name)
-    return value if isinstance(value, str) else "unknown"
-
-
-def _objects(value: Json) -> list[JsonObject]:
-    return [member for member in value if isinstance(member, dict)] if isinstance(value, list) else []
