@@ -17,7 +17,8 @@ from docket.errors import ProcessError, UsageError
 
 ISSUE = (
     "baseline, upstream-failure, upstream-latency, circuit-breaker, rate-limit, retry-storm, partition, disk-full, "
-    "sync-failure, ledger-pressure, clock, supervisor-killed, guardian-killed, cache, rollback"
+    "real-volume, volume-gone, sync-failure, ledger-pressure, clock, supervisor-killed, guardian-killed, cache, "
+    "rollback"
 )
 BURN = "while True: pass"
 
@@ -36,7 +37,17 @@ def test_the_phases_are_those_that_operators_were_promised() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["baseline", "upstream-failure", "retry-storm", "disk-full", "sync-failure", "supervisor-killed"]
+    "name",
+    [
+        "baseline",
+        "upstream-failure",
+        "retry-storm",
+        "disk-full",
+        "real-volume",
+        "volume-gone",
+        "sync-failure",
+        "supervisor-killed",
+    ],
 )
 def test_phase(name: str, tmp_path: Path) -> None:
     (report,) = play(chosen([name]), tmp_path, command="test").phases

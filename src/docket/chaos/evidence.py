@@ -20,6 +20,7 @@ from docket.errors import FormatError
 from docket.primitives.canonical import Json, JsonObject, decode_object
 from docket.primitives.money import PICO, ZERO, Usd
 from docket.storage.paths import LEDGER
+from docket.supervisor.second_place import SUFFIX
 
 RECEIPT = "receipt.json"
 VERIFY_SECONDS = 120.0
@@ -32,6 +33,8 @@ class Evidence:
 
     directory: Path
     metrics_file: Path
+    elsewhere: tuple[Path, ...] = ()
+    """Directories that a run tells its end in where its own cannot be written."""
 
     @cached_property
     def lines(self) -> list[JsonObject]:
@@ -52,8 +55,14 @@ class Evidence:
 
     @cached_property
     def receipt(self) -> JsonObject | None:
-        path = self.directory / RECEIPT
-        return decode_object(path.read_bytes().rstrip(b"\n")) if path.exists() else None
+        path = self.receipt_path
+        return decode_object(path.read_bytes().rstrip(b"\n")) if path is not None else None
+
+    @cached_property
+    def receipt_path(self) -> Path | None:
+        """The receipt, in its place or in the first place beside it that has one."""
+        named = [place / f"{self.directory.name}{SUFFIX}" for place in self.elsewhere]
+        return next((path for path in (self.directory / RECEIPT, *named) if path.exists()), None)
 
     @cached_property
     def metrics(self) -> dict[str, dict[tuple[str, ...], float]]:
@@ -69,8 +78,10 @@ class Evidence:
 
     @cached_property
     def verdict(self) -> str:
-        """What ``docket verify --json`` says in a process of its own."""
-        command = [sys.executable, "-m", "docket", "verify", "--json", str(self.directory)]
+        """What ``docket verify --json`` says in a process of its own: of the run, or of a receipt elsewhere."""
+        told = self.receipt_path
+        path = self.directory if told is None or told.parent == self.directory else told
+        command = [sys.executable, "-m", "docket", "verify", "--json", str(path)]
         done = subprocess.run(command, capture_output=True, check=False, timeout=VERIFY_SECONDS)
         try:
             return str(json.loads(done.stdout)["verdict"])

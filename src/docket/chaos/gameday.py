@@ -38,6 +38,8 @@ PHASES: tuple[Phase, ...] = (
     Phase(id="retry-storm", title="Retry storm", play=agent.retry_storm),
     Phase(id="partition", title="Partition", play=upstream.partition),
     Phase(id="disk-full", title="Full disk", play=record.disk_full),
+    Phase(id="real-volume", title="Full volume", play=record.real_volume),
+    Phase(id="volume-gone", title="Vanished volume", play=record.volume_gone),
     Phase(id="sync-failure", title="Failing sync", play=record.sync_failure),
     Phase(id="ledger-pressure", title="Ledger ceiling", play=record.ledger_pressure),
     Phase(id="clock", title="Clock lies", play=record.clock),

@@ -22,6 +22,7 @@ from typing import Self
 
 from docket.chaos.audit import COUNT_VARIABLE, agents_count
 from docket.chaos.evidence import Evidence
+from docket.chaos.volume import on_volume, why_not
 from docket.clock import Clock, SystemClock
 from docket.errors import ProcessError
 from docket.primitives.canonical import Json, JsonObject, encode
@@ -108,7 +109,8 @@ class Run:
             self.process.wait()
             raise ProcessError(f"docket did not end in {DEADLINE_SECONDS:g} s") from error
         runs = sorted((self.directory / "runs").iterdir()) if (self.directory / "runs").exists() else []
-        self.evidence = Evidence(runs[-1] if runs else self.directory, self.directory / "docket.prom")
+        run = runs[-1] if runs else self.directory
+        self.evidence = Evidence(run, self.directory / "docket.prom", (self.directory / "elsewhere",))
         return self
 
     def count(self) -> JsonObject | None:
@@ -157,28 +159,46 @@ class Lab:
         argv: Sequence[str] = AGENT,
         flags: Sequence[str] = (),
         cwd: Path | None = None,
+        volume: int | None = None,
     ) -> Run:
         """Start ``docket run`` (or ``docket chaos`` with ``faults``) over ``argv``; ``agent`` adds DOCKET_AGENT_*.
 
-        The agent works in ``cwd``, by default in the room of the run.
+        The agent works in ``cwd``, by default in the room of the run. With ``volume`` the run is recorded on a real
+        volume of so many bytes (``chaos.volume``), and what it left there stands in the room once it has ended.
         """
         room = self.room("run")
         (room / "docket.toml").write_text(policy)
         command = [sys.executable, "-m", "docket", "run" if faults is None else "chaos"]
         if faults is not None:
             command += ["--faults", faults, "--seed", str(seed)]
-        command += ["--docket-dir", str(room), "--policy", str(room / "docket.toml"), "--cwd", str(cwd or room)]
-        command += ["--upstream", f"openai={provider.url}/v1", "--metrics-file", str(room / "docket.prom"), *flags]
+        command += [
+            "--docket-dir",
+            str(room if volume is None else room / "volume"),
+            "--policy",
+            str(room / "docket.toml"),
+            "--cwd",
+            str(cwd or room),
+        ]
+        command += ["--upstream", f"openai={provider.url}/v1", "--metrics-file", str(room / "docket.prom")]
+        command += ["--fallback-dir", str(room / "elsewhere"), *flags]
+        whole = [*command, "--", *argv]
+        if volume is not None:
+            (room / "volume").mkdir()
+            whole = on_volume(whole, size=volume, mount=room / "volume", into=room)
         environ = {name: value for name, value in os.environ.items() if not name.startswith(("DOCKET_", "OPENAI_"))}
         environ |= {f"DOCKET_AGENT_{name}": value for name, value in (agent or {}).items()}
         environ |= {COUNT_VARIABLE: str(room / "count.json"), "OPENAI_API_KEY": "sk-drill", "no_proxy": "*"}
         stderr = room / "stderr"
         with stderr.open("wb") as sink:
             process = subprocess.Popen(
-                [*command, "--", *argv], env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=sink
+                whole, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=sink
             )
         self._stack.callback(_end, process)
         return Run(process, room, stderr, self._clock)
+
+    def no_volume(self) -> str | None:
+        """Return why runs cannot be given a volume of their own here, if they cannot."""
+        return why_not(self.room("volume"))
 
     def room(self, name: str) -> Path:
         """A new directory of the lab."""

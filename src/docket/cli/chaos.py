@@ -26,11 +26,11 @@ def drill(faults: str, seed: int, **options: Any) -> int:
 
     The boundary misbehaves with toxiproxy's words (latency, jitter, bandwidth, slow_close, timeout, reset_peer, slicer,
     limit_data) and a provider's (status, error_event, drop, corrupt, duplicate); the disk with enospc, eio, slow_sync,
-    lying_sync; the clock with clock_step, clock_freeze. `docket chaos --faults help` lists them.
+    lying_sync, readonly, vanish; the clock with clock_step, clock_freeze. `docket chaos --faults help` lists them.
 
     \b
       docket chaos --faults 'status=529@0.2,latency=300ms@0.5' --seed 7 -- python agent.py
-      docket chaos --faults enospc=64KiB -- python -m docket.sim.agent
+      docket chaos --faults enospc=256KiB -- python -m docket.sim.agent
 
     Every injection is an event of the ledger, and the receipt says that the run was a drill. The same seed and an agent
     that makes one call at a time give the same story. An agent that writes {"sent", "ok", "refused", "failed"} to the
@@ -60,13 +60,15 @@ def _audited(request: RunRequest, count: Path) -> bool:
     """Hold the ledger against what the agent counted; say what was found."""
     from docket.chaos.audit import agents_count, audit
     from docket.chaos.evidence import Evidence
+    from docket.supervisor.second_place import places
 
     directory = (request.docket_dir / "latest").resolve()
     counted = agents_count(count)
     if counted is None:
         output.remark("audit: skipped, the agent left no count of its own")
         return True
-    found = audit(Evidence(directory, directory / "none"), counted)
+    elsewhere = places(request.fallback_dir, request.environ)
+    found = audit(Evidence(directory, directory / "none", elsewhere), counted)
     for one in found:
         if not one.agrees:
             output.remark(f"audit: {one.what}: the agent counted {one.agent}, the ledger has {one.ledger}")

@@ -14,7 +14,7 @@ from typing import Literal
 
 from docket.errors import UsageError
 
-Unit = Literal["us", "bytes", "bytes_per_second", "status", "none"]
+Unit = Literal["us", "bytes", "bytes_per_second", "status", "operations", "none"]
 Port = Literal["upstream", "disk", "clock"]
 
 MAX_FAULTS = 32
@@ -48,8 +48,10 @@ KINDS: Mapping[str, FaultKind] = {
     "drop": FaultKind(port="upstream", unit="none", default=0, does="the request gets no answer at all"),
     "corrupt": FaultKind(port="upstream", unit="none", default=0, does="one byte of the body is changed"),
     "duplicate": FaultKind(port="upstream", unit="none", default=0, does="the first piece of the body comes twice"),
-    "enospc": FaultKind(port="disk", unit="bytes", default=65_536, does="the ledger may grow to this size only"),
-    "eio": FaultKind(port="disk", unit="none", default=0, does="a sync of the ledger fails"),
+    "enospc": FaultKind(port="disk", unit="bytes", default=262_144, does="the run's volume has this much room in all"),
+    "eio": FaultKind(port="disk", unit="none", default=0, does="a sync fails"),
+    "readonly": FaultKind(port="disk", unit="operations", default=100, does="the volume is read-only after so many"),
+    "vanish": FaultKind(port="disk", unit="operations", default=100, does="the volume is gone after so many"),
     "slow_sync": FaultKind(port="disk", unit="us", default=5_000, does="a sync takes this much longer"),
     "lying_sync": FaultKind(port="disk", unit="none", default=0, does="a sync returns without having synced"),
     "clock_step": FaultKind(port="clock", unit="us", default=3_600_000_000, does="the wall clock steps after 1 s"),
@@ -124,7 +126,7 @@ def spell(name: str, magnitude: int) -> str:
             return f"{magnitude // 1_000_000}s" if magnitude % 1_000_000 == 0 else f"{magnitude // 1000}ms"
         case "bytes" | "bytes_per_second":
             return f"{magnitude}B"
-        case "status":
+        case "status" | "operations":
             return str(magnitude)
         case "none":
             return ""
@@ -142,7 +144,14 @@ def _fault(part: str) -> Fault:
 
 def _magnitude(name: str, number: int, unit: str, part: str) -> int:
     kind = KINDS[name]
-    units = {"us": _TIMES, "bytes": _SIZES, "bytes_per_second": _SIZES, "status": {"": 1}, "none": {}}[kind.unit]
+    units = {
+        "us": _TIMES,
+        "bytes": _SIZES,
+        "bytes_per_second": _SIZES,
+        "status": {"": 1},
+        "operations": {"": 1},
+        "none": {},
+    }[kind.unit]
     least, most = {"us": (0, MAX_US), "status": (400, 599)}.get(kind.unit, (1, MAX_BYTES))
     if name == "clock_step":
         least = -MAX_US

@@ -114,8 +114,9 @@ async def seal(
     end = await _last_event(writer, run, totals)
     position = await writer.checkpoint()
     if end is None or not position.covered:  # the end, or what vouches for it, is not durable: bind what is
-        end, evidence = None, replace(position.evidence, ledger_complete=False, intact=not differences)
-        position, run = replace(before, evidence=evidence), replace(run_of(), evidence=evidence)
+        evidence = replace(position.evidence, ledger_complete=False, intact=not differences)
+        position, end = replace(position if end is None else before, evidence=evidence), None
+        run = replace(run_of(), evidence=evidence)
         totals.activity.elapsed_us = before.elapsed_us
 
     def receipt(run: Run, position: Position, end: Entry | None) -> bytes:

@@ -9,8 +9,11 @@ from docket.chaos.lab import Lab
 from docket.chaos.phases.always import always
 from docket.chaos.report import PhaseReport
 
-CALLS = 40
-ROOM = 24 * 1024
+CALLS = 80
+ROOM = 128 * 1024
+"""Bytes of a drill's volume: the reserved room, and a ledger that is full after some twenty calls."""
+VOLUME = 192 * 1024
+"""Bytes of the real volume: it is full after some thirty calls."""
 WALL_SECONDS = 3
 HOUR_US = 3_600_000_000
 
@@ -41,6 +44,43 @@ def disk_full(lab: Lab, report: PhaseReport) -> None:
     report.check("bytes in the ledger", "disk", expected=f"<= {ROOM}", observed=size, ok=size <= ROOM)
     report.check("last line is whole", "disk", expected=True,
                  observed=(evidence.directory / "ledger.jsonl").read_bytes().endswith(b"\n"))  # fmt: skip
+    always(report, run, verdict="incomplete")
+
+
+def real_volume(lab: Lab, report: PhaseReport) -> None:
+    """A real volume fills up with the ledger: the run goes on and ends in its place, in the room kept for that."""
+    report.skipped = lab.no_volume()
+    if report.skipped is not None:
+        return
+    run = lab.run(lab.provider(), volume=VOLUME, agent={"CALLS": str(CALLS)}).wait()
+    evidence = run.evidence
+    told = evidence.member("ops.evidence.unwritten_events")
+    report.check("exit status of the agent", "process", expected=0, observed=run.status)
+    report.check("calls answered", "agent", expected=CALLS, observed=(run.count() or {}).get("ok"))
+    report.check("kind", "receipt", expected="complete", observed=evidence.member("kind"))
+    report.check("its own end", "receipt", expected=True, observed=evidence.member("end") is not None)
+    report.check("unwritten events", "receipt", expected="more than 0", observed=told, ok=_positive(told))
+    report.check("unwritten events, by type", "receipt", expected=told, observed=lost_types(evidence).total())
+    report.check("the reserved room", "disk", expected="given back",
+                 observed="still there" if (evidence.directory / "reserve").exists() else "given back")  # fmt: skip
+    always(report, run, verdict="incomplete")
+
+
+def volume_gone(lab: Lab, report: PhaseReport) -> None:
+    """The ledger's volume vanishes in the middle of a run: the end is told elsewhere, signed, and never as whole."""
+    run = lab.run(lab.provider(), faults="vanish=40", agent={"CALLS": str(CALLS)}).wait()
+    evidence = run.evidence
+    told = evidence.member("ops.evidence.unwritten_events")
+    report.check("exit status of the agent", "process", expected=0, observed=run.status)
+    report.check("kind", "receipt", expected="from-memory", observed=evidence.member("kind"))
+    place = evidence.receipt_path
+    report.check("place", "disk", expected="elsewhere", observed=place.parent.name if place is not None else None)
+    report.check("the ledger is said to be whole", "receipt", expected=False,
+                 observed=evidence.member("ops.evidence.ledger_complete"))  # fmt: skip
+    report.check("unwritten events, by type", "receipt", expected=told, observed=lost_types(evidence).total())
+    said = f"the record is not whole: {told} events are not in the ledger"
+    report.check("the operator is told", "process", expected=said,
+                 observed=said if said in run.said() else "nothing of it")  # fmt: skip
     always(report, run, verdict="incomplete")
 
 

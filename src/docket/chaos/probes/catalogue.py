@@ -61,6 +61,7 @@ PROBES = (
     Probe("docket-killed", "a killed docket leaves nothing running", processes.killed_docket, scenarios.killed),
     Probe("lock", "one record has one writer", processes.second_writer_refused),
     Probe("disk-full", "a full disk is disclosed", records.full_disk_disclosed, scenarios.full_disk),
+    Probe("real-volume", "a full volume ends in a receipt", records.full_volume_disclosed),
     Probe("sync-failure", "a failed sync stops the run", records.failed_sync_stops, scenarios.failing_sync),
     Probe("ledger-ceiling", "a full ledger is named", records.ceiling_named, scenarios.full_ledger),
     Probe("clock", "a step of the clock is recorded", records.clock_step_recorded, scenarios.clock_step),

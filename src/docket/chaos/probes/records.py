@@ -105,6 +105,21 @@ def full_disk_disclosed(bench: Bench, report: PhaseReport) -> None:
     report.check("verdict", "disk", expected="incomplete", observed=evidence.verdict)
 
 
+def full_volume_disclosed(bench: Bench, report: PhaseReport) -> None:
+    """On a real volume that is full the receipt stands in its place and says what is missing."""
+    why = bench.lab.no_volume()
+    if why is not None:
+        raise Skip(why)
+    run = bench.lab.run(bench.provider(), volume=128 * 1024, agent={"CALLS": "20", "MODEL": scenarios.MODEL}).wait()
+    evidence = run.evidence
+    report.check("exit status", "process", expected=0, observed=run.status)
+    report.check("kind", "receipt", expected="complete", observed=evidence.member("kind"))
+    lost = evidence.member("ops.evidence.unwritten_events")
+    report.check("unwritten events", "receipt", expected="at least 1", observed=lost,
+                 ok=isinstance(lost, int) and lost > 0)  # fmt: skip
+    report.check("verdict", "disk", expected="incomplete", observed=evidence.verdict)
+
+
 def failed_sync_stops(bench: Bench, report: PhaseReport) -> None:
     """A failed sync under "stop" ends the run with 125; nothing wrong verifies."""
     run = bench.of(scenarios.failing_sync)

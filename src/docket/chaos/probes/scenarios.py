@@ -68,14 +68,14 @@ def hasty(bench: Bench) -> Run:
 def full_disk(bench: Bench) -> Run:
     """The ledger's disk is full from some byte on."""
     agent = {"CALLS": "12", "MODEL": MODEL}
-    return bench.lab.run(bench.provider(), faults="enospc=12KiB", agent=agent).wait()
+    return bench.lab.run(bench.provider(), faults="enospc=96KiB", agent=agent).wait()
 
 
 def failing_sync(bench: Bench) -> Run:
     """A sync of the ledger fails under on_write_failure = "stop"."""
     policy = '[resilience]\non_write_failure = "stop"\n'
     agent = {"MODE": "runaway", "CALLS": "500", "MODEL": MODEL}
-    return bench.lab.run(bench.provider(), policy=policy, faults="eio@0.2", agent=agent).wait()
+    return bench.lab.run(bench.provider(), policy=policy, faults="eio@0.02", seed=3, agent=agent).wait()
 
 
 def full_ledger(bench: Bench) -> Run:
