@@ -115,6 +115,27 @@ def test_a_run_in_figures(accept: str | None) -> None:
     assert {key: got.get(key) for key in expected} == expected
 
 
+def test_a_series_that_is_known_beforehand_stands_at_zero_before_its_first_event() -> None:
+    status = Status(
+        docket="DKT-20261130-AAAAAAAAAA",
+        breakers={"main": "closed"},
+        caps={"max_usd": CapUse(limit=Decimal(5), booked=Decimal(0))},
+    )
+    metrics = make(status)
+    known = [
+        ("docket_events_total", (("type", "model.denied"),)),
+        ("docket_events_total", (("type", "other"),)),
+        ("docket_denied_total", (("code", "max_usd"),)),
+        ("docket_denied_total", (("code", "breaker_open"),)),
+        ("docket_breaker_refusals_total", (("upstream", "main"),)),
+        ("docket_rate_limited_total", (("limit", "max_calls_per_second"),)),
+        ("docket_rate_limited_total", (("limit", "max_calls_per_minute"),)),
+    ]
+    assert [samples(metrics).get(series) for series in known] == [0] * len(known)
+    metrics.observe(entry("model.denied", {"code": "breaker_open", "count": 3, "upstream": "main"}))
+    assert samples(metrics)["docket_breaker_refusals_total", (("upstream", "main"),)] == 3
+
+
 @pytest.mark.parametrize("accept", [None, OPENMETRICS])
 @pytest.mark.parametrize("name", [n.encode("utf-8", "replace").decode() for n in LABELS["model_names"]], ids=ascii)
 def test_every_model_name_of_b59_parses(name: str, accept: str | None) -> None:

@@ -136,13 +136,16 @@ class Metrics:
 
     def collect(self) -> Iterator[Metric]:
         """The families, for the registry."""
-        yield from self._counters()
+        status = self._status()
+        yield from self._counters(status)
         yield from self._histograms()
-        yield from self._gauges(self._status())
+        yield from self._gauges(status)
 
-    def _counters(self) -> Iterator[Metric]:
+    def _counters(self, status: Status) -> Iterator[Metric]:
+        """Yield the counters; a series whose labels are known beforehand starts at 0, so that a rate sees its first."""
         fold = self._fold
-        yield _counter("docket_events", "Durable ledger events by type.", ["type"], fold.events)
+        events = _from_zero((*EVENT_TYPES, "other"), fold.events)
+        yield _counter("docket_events", "Durable ledger events by type.", ["type"], events)
         yield _counter(
             "docket_calls",
             "Ended model calls by how they ended.",
@@ -152,14 +155,16 @@ class Metrics:
         yield _counter("docket_tokens", "Billed tokens by kind.", ["provider", "model", "kind"], fold.tokens)
         cost = {labels: pico / PICO for labels, pico in fold.cost_pico.items()}
         yield _counter("docket_cost_usd", "Cost of ended calls in US dollars.", ["provider", "model"], cost)
-        yield _counter("docket_denied", "Refused calls by code.", ["code"], fold.denied)
+        denied = _from_zero((*status.caps, *RATE_LIMITS, "breaker_open"), fold.denied)
+        yield _counter("docket_denied", "Refused calls by code.", ["code"], denied)
         yield _counter(
             "docket_breaker_refusals",
             "Calls refused because the breaker was open.",
             ["upstream"],
-            fold.breaker_refusals,
+            _from_zero(status.breakers, fold.breaker_refusals),
         )
-        yield _counter("docket_rate_limited", "Calls refused by a rate limit.", ["limit"], fold.rate_limited)
+        limited = _from_zero(RATE_LIMITS, fold.rate_limited)
+        yield _counter("docket_rate_limited", "Calls refused by a rate limit.", ["limit"], limited)
 
     def _histograms(self) -> Iterator[Metric]:
         for name, text, by_provider in (
@@ -222,6 +227,11 @@ def _quality(parameters: list[str]) -> float:
             except ValueError:
                 return 0.0
     return 1.0
+
+
+def _from_zero(names: Iterable[str], counts: Mapping[Key, int]) -> dict[Key, int]:
+    """Return ``counts``, with 0 for each of ``names`` that is not counted yet."""
+    return {**{(name,): 0 for name in names}, **counts}
 
 
 def _counter(name: str, text: str, labels: list[str], values: Mapping[Key, float]) -> Metric:
