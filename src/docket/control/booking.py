@@ -19,7 +19,7 @@ from docket.primitives.frozen import value
 from docket.providers.call import Call, EndpointClass, Observation
 from docket.providers.request import public_name
 
-UNSENT = frozenset({"connect", "dns", "tls", "not-sent"})
+UNSENT = frozenset({"connect"})
 """Reasons of an end before anything was sent: nothing can have been billed."""
 FEES = frozenset({"web_search", "file_search", "maps_search", "request"})
 """Kinds that are no tokens."""

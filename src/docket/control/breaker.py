@@ -38,12 +38,8 @@ OVERLOAD_TYPES = frozenset(
 """Error types with which a provider says that it is busy: it is there, and asks for patience."""
 _BLIND_REASONS: Mapping[str, str] = {
     "connect": "connect",
-    "dns": "connect",
-    "tls": "connect",
     "timeout": "timeout",
     "truncated": "truncated",
-    "malformed": "truncated",
-    "protocol": "truncated",
 }
 _NEUTRAL_REASONS = frozenset({"client-gone", "stale", "lost", "unterminated"})
 

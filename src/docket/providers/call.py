@@ -11,8 +11,6 @@ from docket.primitives.frozen import value
 
 UNKNOWN_MODEL = "unknown"
 """Stands in events where no model could be read."""
-STANDARD_TIER = "standard"
-"""The tier of a call whose answer names none; providers also spell it ``default``."""
 
 
 class EndpointClass(StrEnum):
