@@ -7,7 +7,6 @@ failures (the provider said nothing usable) count; an *informed* answer, however
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -36,11 +35,7 @@ OVERLOAD_TYPES = frozenset(
     }
 )
 """Error types with which a provider says that it is busy: it is there, and asks for patience."""
-_BLIND_REASONS: Mapping[str, str] = {
-    "connect": "connect",
-    "timeout": "timeout",
-    "truncated": "truncated",
-}
+_BLIND_REASONS = frozenset({"connect", "timeout", "truncated"})
 _NEUTRAL_REASONS = frozenset({"client-gone", "stale", "lost", "unterminated"})
 
 
@@ -71,7 +66,7 @@ def judge(ended: Ended, counts: frozenset[str] = DEFAULT_COUNTS) -> Verdict:
     if ended.reason in _NEUTRAL_REASONS:
         return Verdict.NEUTRAL
     if ended.reason in _BLIND_REASONS:
-        return _counted(_BLIND_REASONS[ended.reason], counts)
+        return _counted(ended.reason, counts)
     overloaded = ended.error_type in OVERLOAD_TYPES
     if ended.reason == "error-event":
         return _overload(counts) if overloaded else _counted("error-event", counts)
