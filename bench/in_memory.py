@@ -163,7 +163,7 @@ async def serving(recorder: Recorder, *, stream: bool) -> AsyncIterator[Boundary
         on_breach=lambda _breach: None,
     )
     async with asyncio.TaskGroup() as tasks:
-        settings = Settings(docket=NUMBER, routes=(_route(),))
+        settings = Settings(routes=(_route(),))
         boundary = build(desk, settings, tasks, on_fatal=lambda error: sys.exit(repr(error)))
         await boundary.start(bind("127.0.0.1", 0, named="port", hint=""))
         yield boundary

@@ -95,7 +95,7 @@ async def serve(port: int, directory: Path, sync_ms: float) -> None:
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     async with asyncio.TaskGroup() as tasks:
-        boundary = build(desk, Settings(docket=number, routes=(route,)), tasks, on_fatal=failures.append)
+        boundary = build(desk, Settings(routes=(route,)), tasks, on_fatal=failures.append)
         own = await boundary.start(bind("127.0.0.1", 0, named="--port", hint=""))
         sys.stdout.write(f"{own} {boundary.base_url('up').partition(str(own))[2]}/chat/completions\n")
         sys.stdout.flush()

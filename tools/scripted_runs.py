@@ -9,16 +9,16 @@ row a run.
 import argparse
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 WORK = Path(tempfile.gettempdir()) / "docket-scripted"
 """Always the same place: a run records where it ran."""
-RUNS = WORK.with_name("docket-scripted-runs")
 PORT = 18917
 """Of the scripted provider: a run records its upstreams."""
 
@@ -118,7 +118,7 @@ class Scripted:
     policy: str = ""
 
 
-def _runs() -> tuple[Scripted, ...]:
+def runs(port: int) -> tuple[Scripted, ...]:
     denying = '[models]\ndeny = ["o1-*"]\n'
     return (
         Scripted(name="every kind of request", agent=EVERY_KIND, policy=denying),
@@ -150,32 +150,48 @@ def _runs() -> tuple[Scripted, ...]:
         Scripted(name="unknown policy key", policy="[caps]\nmax_usb = 1\n"),
         Scripted(name="policy is no TOML", policy="[caps"),
         Scripted(name="no policy file", flags=("--policy", "nowhere.toml")),
-        Scripted(name="port in use", flags=("--port", str(PORT))),
+        Scripted(name="port in use", flags=("--port", str(port))),
         Scripted(name="nothing to resume", flags=("--resume", "latest")),
         Scripted(name="no such directory", flags=("--cwd", "nowhere")),
         Scripted(name="unknown agent", flags=("--agent", "nobody")),
     )
 
 
-def play(scripted: Scripted, out: Path) -> tuple[int, str]:
-    """Run one; gives its exit status and what it said, and leaves its files in ``out``."""
-    shutil.rmtree(RUNS, ignore_errors=True)
-    WORK.mkdir(exist_ok=True)
+def play(scripted: Scripted, out: Path, work: Path = WORK, port: int = PORT) -> tuple[int, str]:
+    """Run one in ``work``, before the provider at ``port``. Return its exit status and what it said on stderr.
+
+    Its files are then in ``out``, which must not be there yet.
+    """
+    records = work.with_name(work.name + "-runs")
+    shutil.rmtree(records, ignore_errors=True)
+    work.mkdir(exist_ok=True)
     out.mkdir(parents=True)
-    upstream = f'[upstreams.openai]\nprotocol = "openai"\nbase_url = "http://127.0.0.1:{PORT}/v1"\n'
-    (WORK / "docket.toml").write_text(scripted.policy + upstream)
-    (WORK / "agent.py").write_text(AGENT + scripted.agent)
+    upstream = f'[upstreams.openai]\nprotocol = "openai"\nbase_url = "http://127.0.0.1:{port}/v1"\n'
+    (work / "docket.toml").write_text(scripted.policy + upstream)
+    (work / "agent.py").write_text(AGENT + scripted.agent)
     argv = ("python3", "agent.py") if scripted.argv is None else scripted.argv
-    command = [sys.executable, "-c", BOOTSTRAP, "run", "--docket-dir", str(RUNS), *scripted.flags, "--", *argv]
+    command = [sys.executable, "-c", BOOTSTRAP, "run", "--docket-dir", str(records), *scripted.flags, "--", *argv]
     kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
     done = subprocess.run(
-        command, cwd=WORK, env=kept | {"HOME": str(WORK)}, capture_output=True, text=True, timeout=120
+        command, cwd=work, env=kept | {"HOME": str(work)}, capture_output=True, text=True, timeout=120
     )
     (out / "said.txt").write_text(f"exit {done.returncode}\n{done.stdout}--\n{done.stderr}")
     for name in ("ledger.jsonl", "receipt.json"):
-        for found in sorted(RUNS.glob(f"runs/*/{name}")):
+        for found in sorted(records.glob(f"runs/*/{name}")):
             shutil.copy(found, out / name)
     return done.returncode, done.stderr
+
+
+@contextmanager
+def provider(port: int = PORT) -> Iterator[int]:
+    """A scripted provider at ``port`` (0: any free one); gives the port."""
+    command = [sys.executable, "-m", "docket.sim.upstream", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield int(process.stdout.readline().strip().rpartition(":")[2])
+        finally:
+            process.terminate()
 
 
 def main() -> None:
@@ -183,21 +199,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", help="the one run of this name")
     options = parser.parse_args()
-    provider = subprocess.Popen(
-        [sys.executable, "-m", "docket.sim.upstream", "--port", str(PORT)], stdout=subprocess.PIPE, text=True
-    )
     rows = ["| run | exit | said on stderr |", "| --- | --: | --- |"]
-    try:
-        assert provider.stdout is not None
-        provider.stdout.readline()
-        socket.create_connection(("127.0.0.1", PORT), timeout=5).close()
-        for scripted in _runs():
+    with provider() as port:
+        for scripted in runs(port):
             if options.only in (None, scripted.name):
                 status, said = play(scripted, options.out / scripted.name.replace(" ", "-"))
                 rows.append(f"| {scripted.name} | {status} | {'<br>'.join(said.splitlines())} |")
-    finally:
-        provider.terminate()
-        provider.wait()
     (options.out / "table.md").write_text("\n".join(rows) + "\n")
 
 

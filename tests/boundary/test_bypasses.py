@@ -99,6 +99,8 @@ def test_members_that_decide_nothing_may_repeat() -> None:
         ),
         ("openai", CHAT, {"model": "acme-chat-1", "models": ["x", "acme-chat-2"]}),
         ("openai", CHAT, {"messages": []}),
+        ("openai", "/models/acme/acme-blocked-9", {"inputs": "hi"}),
+        ("openai", "/v2/models/acme-blocked-9/infer", {}),
         ("openai", CHAT, b"not json"),
         ("openai", CHAT, b'{"model": "acme-chat-1"\xff}'),
     ],

@@ -176,7 +176,6 @@ def play(calls: int, directory: Path) -> dict[str, Any]:
             on_breach=lambda _breach: None,
         )
         settings = Settings(
-            docket=run.name,
             routes=(Route.of("up", url, family="openai", provider="openai"),),
             limits=Limits(silence=30),
         )

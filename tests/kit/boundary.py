@@ -200,7 +200,7 @@ async def stage(
     async with asyncio.TaskGroup() as tasks:
         boundary = build(
             desk,
-            Settings(docket=DOCKET, routes=routes, limits=limits or Limits(), **settings),
+            Settings(routes=routes, limits=limits or Limits(), **settings),
             tasks,
             on_fatal=fatal.append,
             around=around,

@@ -60,6 +60,23 @@ def test_a_gemini_request_is_open_where_its_bytes_do_not_hold_its_input(asked: o
     assert call.open_input is is_open
 
 
+@pytest.mark.parametrize(
+    ("asked", "is_open"),
+    [
+        ({"context_management": {"edits": [{"type": "compact_20260112"}]}}, True),
+        ({"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}}, False),
+        ({"tools": [{"type": "advisor_20260301", "model": "m"}]}, True),
+        ({"fallbacks": [{"model": "m"}]}, False),
+    ],
+)
+def test_an_anthropic_request_that_may_bill_more_than_one_attempt_at_its_input_is_open(
+    asked: object, is_open: bool
+) -> None:
+    endpoint = recognise("anthropic", "POST", "/v1/messages")
+    body = json.dumps(asked).encode()  # noqa: TID251 a client's own
+    assert call_of(endpoint, body, "/v1/messages", provider="anthropic").open_input is is_open
+
+
 def test_every_member_of_a_call_is_what_its_name_says() -> None:
     chat, responses = (recognise("openai", "POST", path) for path in ("/v1/chat/completions", "/v1/responses"))
     long = "m" * 129

@@ -28,6 +28,8 @@ def percent(path: str, at: int) -> str:
 
 def slashes(path: str, at: int) -> str:
     cuts = [i for i, character in enumerate(path) if character == "/"]
+    if not cuts:
+        return path
     at = cuts[at % len(cuts)]
     return path[:at] + "//" + path[at + 1 :]
 
@@ -100,10 +102,26 @@ def test_a_plain_path_has_one_reading(segment: str) -> None:
         ("/v1beta/models/%61cme:generateContent", ("acme",)),
         ("/v1beta/tunedModels/mine:generateContent", ("mine",)),
         ("/v1/chat/completions", ()),
+        ("/v1/projects/p/locations/l/endpoints/openapi/chat/completions", ()),
+        ("/gateway/models/v1/chat/completions", ()),
+        ("/deployments/green/v1/chat/completions", ()),
     ],
 )
 def test_the_models_that_a_path_names(path: str, models: tuple[str, ...]) -> None:
     assert models_named(path) == models
+
+
+@pytest.mark.parametrize(
+    ("path", "model"),
+    [
+        ("/models/acme/blocked-9", "acme/blocked-9"),
+        ("/v2/models/acme-blocked-9/infer", "acme-blocked-9"),
+        ("/v1/models/acme:predict/more", "acme:predict"),
+    ],
+)
+def test_on_a_path_that_is_not_known_whatever_stands_behind_models_may_be_one(path: str, model: str) -> None:
+    assert model in models_named(path, known=False)
+    assert models_named(path) == ()
 
 
 def test_a_deployment_and_the_body_name_models_and_both_count() -> None:

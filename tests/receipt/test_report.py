@@ -37,6 +37,18 @@ def test_a_bound_and_an_unknown_cost_are_called_so() -> None:
     assert "cost        unknown: no call has a priced figure" in lines(receipt)
 
 
+def test_what_a_bill_could_not_price_or_had_to_assume_is_named() -> None:
+    receipt = _receipt()
+    receipt["totals"] |= {"cost_is": "approximate", "cost_usd": "0.5"}
+    first, second = receipt["usage"]["rows"]
+    first["usage"]["unread"] = ["tool_usage.image_gen.output_tokens", *"abcde"]
+    second["usage"] |= {"unread": ["a"], "assumed": ["cached_tokens_details"]}
+    said = lines(receipt)
+    assert "cost        about 0.5 USD (some figures are docket's dearest reading)" in said
+    assert "not priced  tool_usage.image_gen.output_tokens, a, b, c, d, ..." in said
+    assert "assumed     cached_tokens_details" in said
+
+
 def test_breach_drill_and_recovery_are_said() -> None:
     receipt = _receipt()
     receipt["session"] |= {"drill": True, "breach": {"cap": "max_usd", "limit": "1", "observed": "1.1", "seq": 9}}

@@ -15,8 +15,6 @@ from docket.boundary.routes import Route
 class Settings:
     """Settings of one run's boundary."""
 
-    docket: str
-    """The docket number, for people who read an answer."""
     routes: tuple[Route, ...]
     usd_cap: bool = False
     limits: Limits = field(default_factory=Limits)

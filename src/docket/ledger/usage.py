@@ -44,11 +44,6 @@ class Counts:
     parts: tuple[Part, ...] = ()
     """``items`` as they were served, where models or attempts were several: each has prices of its own."""
 
-    @property
-    def billed(self) -> tuple[Part, ...]:
-        """What has prices of its own."""
-        return self.parts or (Part(None, self.items),)
-
 
 @value
 class Item:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from docket.ledger.usage import Counts, Item, Usage
+from docket.ledger.usage import Counts, Item, Quantities, Usage
 from docket.pricing.table import STANDARD, Price, PriceTable, Rates
 from docket.primitives.frozen import value
 from docket.primitives.money import Usd
@@ -50,29 +50,47 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
     asked = tier_name(tier)
     if counts.source == "none":
         return Bill(unpriced(counts), asked)
+    if not counts.parts:
+        served, rates = _served(counts.items, table, provider, model, asked)
+        own = [_item(kind, quantity, rates) for kind, quantity in counts.items]
+        if "request" in rates:
+            own.append(_item("request", 1, rates))
+        return Bill(_usage(counts, tuple(own)), served)
+    return _of_parts(counts, table, provider, model, asked)
+
+
+def _served(items: Quantities, table: PriceTable, provider: str, model: str, tier: str) -> tuple[str, Rates]:
+    """The tier at which so much was served, with its context size where that has its own prices, and its rates."""
+    found = table.resolve(provider, model)
+    if found is None:
+        return tier, {}
+    served = sized_tier(found.tiers, tier, input_tokens(items)) if found.sized else tier
+    return served, found.tiers.get(served, {})
+
+
+def _item(kind: str, quantity: int, rates: Rates, model: str | None = None, tier: str | None = None) -> Item:
+    rate = rate_of(kind, rates)
+    if rate is None:
+        return Item(kind, quantity, None, None, model, tier)
+    return Item(kind, quantity, rate.unit_usd, rate.per, model, tier)
+
+
+def _of_parts(counts: Counts, table: PriceTable, provider: str, model: str, asked: str) -> Bill:
     name: str | None = None
     items: dict[tuple[str, str | None, str | None], Item] = {}
-    fee: Price | None = None
-    for part in counts.billed:
-        found = table.resolve(provider, part.model or model)
-        served = asked
-        rates: Rates = {}
-        if found is not None:
-            served = sized_tier(found.tiers, asked, input_tokens(part.items)) if found.sized else asked
-            rates = found.tiers.get(served, {})
+    fee: Rates = {}
+    for part in counts.parts:
+        served, rates = _served(part.items, table, provider, part.model or model, asked)
         if name is None:
-            name, fee = served, rates.get("request")
+            name, fee = served, rates
         other_model = part.model if part.model != model else None
+        other_tier = served if served != name else None
         for kind, quantity in part.items:
-            key = (kind, other_model, served if served != name else None)
+            key = (kind, other_model, other_tier)
             known = items.get(key)
-            rate = rate_of(kind, rates)
-            if known is not None:
-                quantity += known.quantity
-            unit, per = (rate.unit_usd, rate.per) if rate is not None else (None, None)
-            items[key] = Item(kind, quantity, unit, per, *key[1:])
-    if fee is not None:
-        items["request", None, None] = Item("request", 1, fee.unit_usd, fee.per)
+            items[key] = _item(kind, quantity + (known.quantity if known else 0), rates, other_model, other_tier)
+    if "request" in fee:
+        items["request", None, None] = _item("request", 1, fee)
     return Bill(_usage(counts, tuple(items.values())), name or asked)
 
 
@@ -117,11 +135,16 @@ def sum_of(items: tuple[Item, ...]) -> Usd:
 
 
 def _usage(counts: Counts, items: tuple[Item, ...]) -> Usage:
-    whole = counts.source != "none" and all(item.unit_usd is not None for item in items)
+    pico, whole = 0, counts.source != "none"
+    for item in items:
+        if item.unit_usd is None or item.per is None:
+            whole = False
+            break
+        pico += item.unit_usd.pico_of(item.quantity, item.per)
     return Usage(
         counts.source,
         items,
-        sum_of(items) if whole else None,
+        Usd(pico) if whole else None,
         None,
         counts.inconsistent,
         counts.unread,

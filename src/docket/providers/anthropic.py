@@ -57,6 +57,9 @@ def _is_open(document: Document) -> bool:
     """
     if document.get("container") or document.get("mcp_servers"):
         return True
+    edits = members(member(document, "context_management"), "edits")
+    if any(str(edit.get("type", "")).startswith("compact") for edit in edits):  # an attempt of its own, billed beside
+        return True
     if any(str(tool.get("type", "")).startswith(SERVER_TOOLS) for tool in members(document, "tools")):
         return True
     for message in members(document, "messages"):

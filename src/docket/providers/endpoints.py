@@ -99,7 +99,7 @@ TABLE: tuple[Row, ...] = (
     Row("POST", "api/embeddings", "/api/embeddings", UNMETERED, "ollama"),
     *(
         Row("POST", f"api/{verb}", f"/api/{verb}", FREE, "ollama")
-        for verb in ("show", "pull", "push", "create", "copy", "delete")
+        for verb in ("show", "pull", "push", "create", "copy", "delete", "blobs/*")
     ),
 )
 """Rows of the upstream's own family are tried first, then those of the others (gateways speak several)."""

@@ -43,7 +43,7 @@ SCHEMA = leaves(
     ),
 )
 _WITH_COST: Schema = {**SCHEMA, "cost": None}
-MODALITIES = ("audio", "image", "video")
+MODALITIES = {kind: f"{kind}_tokens" for kind in ("audio", "image", "video")}
 
 
 @value
@@ -168,5 +168,10 @@ def _meant(
 
 def _modal(details: Document) -> dict[str, int]:
     """The tokens of ``details`` that are no text, by modality."""
-    found = {kind: counter(details, f"{kind}_tokens") for kind in MODALITIES} if details else {}
-    return {kind: quantity for kind, quantity in found.items() if quantity}
+    found: dict[str, int] = {}
+    for kind, name in MODALITIES.items():
+        if name in details:
+            quantity = counter(details, name)
+            if quantity:
+                found[kind] = quantity
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from docket.primitives.frozen import value
-from docket.providers.call import UNKNOWN_MODEL, Call, Sent
+from docket.providers.call import UNKNOWN_MODEL, Call, EndpointClass, Sent
 from docket.providers.deciding import ambiguity
 from docket.providers.json_fields import Document, members, text
 from docket.providers.targets import models_named
@@ -49,7 +49,7 @@ class Asked:
         The model is the one in the path where one stands there, else the member ``model``.
         """
         sent = self.sent
-        models = models_of(self.document, sent.path)
+        models = models_of(self.document, sent.path, known=sent.endpoint.kind is EndpointClass.METERED)
         named = models[0] if models else None
         public = public_name(named) if named else UNKNOWN_MODEL
         ambiguous = self.ambiguous
@@ -85,9 +85,12 @@ def public_name(name: str) -> str:
     return name if len(name) <= MAX_PUBLIC and name.isprintable() else UNFIT
 
 
-def models_of(document: Document, path: str) -> tuple[str, ...]:
-    """Every model that a request may use: those of its path, its own, its fallbacks, those of its tools."""
-    found = [*models_named(path), text(document, "model")]
+def models_of(document: Document, path: str, *, known: bool = True) -> tuple[str, ...]:
+    """Every model that a request may use: those of its path, its own, its fallbacks, those of its tools.
+
+    ``known`` says whether the path's endpoint is one that is metered.
+    """
+    found = [*models_named(path, known=known), text(document, "model")]
     if not _FURTHER.isdisjoint(document):  # a plain request names none
         found.append(text(document, "fallback_model"))
         for name in _LISTS:

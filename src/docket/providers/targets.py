@@ -39,25 +39,35 @@ def readings(path: str) -> tuple[Segments, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def models_named(path: str) -> tuple[str, ...]:
-    """The models that ``path`` names by any reading, without a verb (``:generateContent``) behind them."""
-    return _models_named(path) if len(path) <= USUAL_PATH else _models_named.__wrapped__(path)
+def models_named(path: str, *, known: bool = True) -> tuple[str, ...]:
+    """The models that ``path`` names by any reading, without a verb (``:generateContent``) behind them.
+
+    On a path that is not ``known`` to be another kind of endpoint, whatever stands behind ``models`` may be one.
+    """
+    return _models_named(path, known) if len(path) <= USUAL_PATH else _models_named.__wrapped__(path, known)
 
 
 @lru_cache(maxsize=1024)
-def _models_named(path: str) -> tuple[str, ...]:
+def _models_named(path: str, known: bool) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for segments in readings(path):
         for at, segment in enumerate(segments[:-1]):
             if segment.lower() in _BEFORE_A_MODEL:
-                name = segments[at + 1]
-                if segment.lower() == "model" and segments[-1].lower() in _BEDROCK:
-                    name = "/".join(segments[at + 1 : -1])
-                elif segment.lower() != "deployments" and ":" in name:
-                    name = name.rpartition(":")[0]
-                if name:
+                for name in _behind(segments, at, known=known):
                     found[name] = None
-    return tuple(found)
+    return tuple(name for name in found if name)
+
+
+def _behind(segments: Segments, at: int, *, known: bool) -> tuple[str, ...]:
+    """The models that may be named behind the segment ``at``."""
+    marker, name, rest = segments[at].lower(), segments[at + 1], segments[at + 1 :]
+    if marker == "deployments" and at and segments[at - 1].lower() == "openai":
+        return (name,)
+    if marker == "model" and segments[-1].lower() in _BEDROCK:
+        return ("/".join(rest[:-1]),)
+    if len(rest) == 1 and ":" in name:
+        return (name.rpartition(":")[0],)
+    return () if known else (name, "/".join(rest).rpartition(":")[0] or "/".join(rest))
 
 
 def _decoded(path: str) -> str:

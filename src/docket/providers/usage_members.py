@@ -24,6 +24,9 @@ Schema = Mapping[str, "Schema | None"]
 """Known members: None is read, or known to cost nothing; a schema stands for the object, or list of objects, there."""
 
 
+_UNKNOWN: Schema = {}
+
+
 def leaves(names: str, **nested: Schema) -> Schema:
     """The schema of the members in ``names``, a list in words, and of ``nested`` ones."""
     return {**dict.fromkeys(names.split()), **nested}
@@ -42,8 +45,8 @@ def _walk(value: object, schema: Schema, at: str, found: dict[str, None]) -> Non
             _walk(each, schema, at, found)
     elif isinstance(value, dict):
         for name, member in value.items():
-            known = schema.get(name, {})
-            if known is not None:
+            known = schema.get(name, _UNKNOWN)
+            if known is not None and member:
                 _walk(member, known, f"{at}.{name}" if at else name, found)
     elif value:
         name = at if at.isascii() and at.isprintable() and at else "unfit"
@@ -98,6 +101,9 @@ def split_input(
     over = read + written > total or sum(modal.values()) > total
     read = min(read, total)
     written = min(written, total - read)
+    if not modal and not cached:  # as nearly every answer
+        whole = (("input", total - read - written), ("cache_read", read), ("cache_write_5m", written))
+        return Split(tuple([item for item in whole if item[1] or item[0] == "input"]), over, False)
     parts: dict[str, int] = {}
     rest = total
     for kind, quantity in modal.items():
@@ -130,6 +136,8 @@ def split_input(
 
 def split_output(total: int, modal: Mapping[str, int]) -> Split:
     """``total`` tokens of which ``modal`` are no text."""
+    if not modal:
+        return Split((("output", total),), False, False)
     items: list[tuple[str, int]] = []
     rest = total
     for kind, quantity in modal.items():

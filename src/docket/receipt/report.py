@@ -7,6 +7,8 @@ from typing import Any
 from docket.primitives.canonical import JsonObject
 
 _WIDTH = 12
+MAX_NAMED = 5
+"""Members of bills that are named: the rows hold them all."""
 
 
 def lines(receipt: JsonObject) -> list[str]:
@@ -68,6 +70,10 @@ def _spend(document: Any) -> list[str]:
             "figures", f"{sources['reported']:,} reported, {sources['partial']:,} partial, {sources['none']:,} unknown"
         ),
     ]
+    for member, meaning in (("unread", "not priced"), ("assumed", "assumed")):
+        named = _named(document["usage"].get("rows", []), member)
+        if named:
+            said.append(_line(meaning, named))
     for name, unit in (("usd", " USD"), ("tokens", " tokens"), ("calls", " calls")):
         cap = caps[name]
         if "limit" in cap:
@@ -84,6 +90,13 @@ def _spend(document: Any) -> list[str]:
             )
         )
     return said
+
+
+def _named(rows: Any, member: str) -> str:
+    """The first few names that the bills of ``rows`` list under ``member``."""
+    names = dict.fromkeys(name for row in rows for name in row["usage"].get(member, ()))
+    listed = ", ".join(list(names)[:MAX_NAMED])
+    return f"{listed}, ..." if len(names) > MAX_NAMED else listed
 
 
 def _models(by_model: Any) -> list[str]:

@@ -77,7 +77,7 @@ class Assembly:
         )
         self.boundary = build(
             desk,
-            preparation.settings(docket),
+            preparation.settings,
             tasks,
             on_fatal=on_fatal,
             on_crowd=on_crowd,

@@ -38,11 +38,11 @@ class Preparation:
     listener: socket.socket
     health_listener: socket.socket | None
 
-    def settings(self, docket: str) -> Settings:
-        """What the boundary of the run ``docket`` is told."""
+    @property
+    def settings(self) -> Settings:
+        """What the boundary of the run is told."""
         policy = self.request.policy
         return Settings(
-            docket=docket,
             routes=self.routes,
             usd_cap=policy.caps.max_usd is not None and policy.budget.mode == "usd",
             limits=Limits(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from docket.boundary.call.client_wrapper import ClientBefore
+from docket.boundary.call.client_wrapper import ClientWrapper
 from docket.boundary.call.desk import Desk
 from docket.boundary.call.exchange import Handler, Request
 from docket.boundary.call.open_call import OpenCall
@@ -112,7 +112,7 @@ def _key_of(request: Request) -> bytes | None:
     )
 
 
-class CopyingClient(ClientBefore):
+class CopyingClient(ClientWrapper):
     """Stands before a client and copies what it is sent, up to a bound."""
 
     def __init__(self, client: Client) -> None:

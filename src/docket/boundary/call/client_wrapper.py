@@ -9,8 +9,8 @@ from docket.boundary.call.ports import Client
 from docket.boundary.http1.wire import Framing, Header, ResponseHead
 
 
-class ClientBefore:
-    """A ``Client`` that stands before another."""
+class ClientWrapper:
+    """A ``Client`` that hands everything to another."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -21,7 +21,7 @@ from docket.boundary.call.recorded_bodies import record_body
 from docket.boundary.call.redact import target as recordable
 from docket.boundary.call.tee import Tee
 from docket.boundary.call.treatment import Treatment, needs_body, treat
-from docket.boundary.call.usage_stripping import TrimmingClient
+from docket.boundary.call.usage_stripping import UsageStrippingClient
 from docket.boundary.http1.agent_connection import RequestBody
 from docket.boundary.http1.body import Shelf, StreamedBody, TooLargeError, WholeBody, read_whole
 from docket.boundary.http1.coding import CodingError, content_codings, decode_whole
@@ -151,7 +151,7 @@ class Forwarder:
             outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or whole)
             request = Request(call, outgoing, private, amended is not None or asked.sent != asked.target)
             tee = self._tee(call, observed=treatment is Treatment.METER)
-            await self._calls.handle(request, client if amended is None else TrimmingClient(client), tee)
+            await self._calls.handle(request, client if amended is None else UsageStrippingClient(client), tee)
         finally:
             whole.close()
             if amended is not None:

@@ -1,20 +1,20 @@
 """The agent's side of an answer from which one frame is taken out: the usage that docket asked for, not the agent.
 
-Only an answer that comes in chunks and without content coding is trimmed; any other passes as it is.
+Only an answer that comes in chunks and without content coding is changed; any other passes as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from docket.boundary.call.client_wrapper import ClientBefore
+from docket.boundary.call.client_wrapper import ClientWrapper
 from docket.boundary.call.ports import Client
 from docket.boundary.http1.coding import content_codings
 from docket.boundary.http1.wire import Framing, Header, ResponseHead
 from docket.providers.amendment import UsageFrameRemover
 
 
-class TrimmingClient(ClientBefore):
+class UsageStrippingClient(ClientWrapper):
     """Stands before a client and withholds the usage frame."""
 
     def __init__(self, client: Client) -> None:
