@@ -73,7 +73,8 @@ def test_a_limit_given_twice_never_holds_the_smaller_one() -> None:
 
 
 def test_members_that_decide_nothing_may_repeat() -> None:
-    answer, denied, _, reached = ask(DENY, CHAT, (HERE / "6_harmless_inner.json").read_bytes())
+    body = (HERE / "6_harmless_inner.json").read_bytes().replace(b"{", b'{"max_tokens":9,', 1)
+    answer, denied, _, reached = ask(DENY + WORST, CHAT, body)
     assert (answer.status, denied, reached) == (200, [], [CHAT])
 
 

@@ -77,6 +77,22 @@ def test_an_anthropic_request_that_may_bill_more_than_one_attempt_at_its_input_i
     assert call_of(endpoint, body, "/v1/messages", provider="anthropic").open_input is is_open
 
 
+@pytest.mark.parametrize(
+    ("part", "is_open"),
+    [
+        (b'{"type": "text", "text": "a", "text": "b"}', False),
+        (b'{"image_url": {"url": "data:x", "url": "https://x"}}', True),
+        (b'{"image_url": {"url": "https://x", "url": "data:x"}}', True),
+        (b'{"image_url": {"url": "data:x"}, "image_\\u0075rl": {"url": "data:y"}}', True),
+    ],
+)
+def test_input_that_may_come_from_elsewhere_by_another_reading_is_open(part: bytes, is_open: bool) -> None:
+    endpoint = recognise("openai", "POST", "/v1/chat/completions")
+    body = b'{"model": "m", "messages": [{"role": "user", "content": [' + part + b"]}]}"
+    call = call_of(endpoint, body, "/v1/chat/completions")
+    assert (call.open_input, call.ambiguous) == (is_open, None)
+
+
 def test_every_member_of_a_call_is_what_its_name_says() -> None:
     chat, responses = (recognise("openai", "POST", path) for path in ("/v1/chat/completions", "/v1/responses"))
     long = "m" * 129

@@ -7,6 +7,7 @@ Invariant: where this finds nothing, every reader of JSON reads the deciding mem
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import orjson
 
@@ -35,35 +36,55 @@ _COUNTS = ("n", "best_of", "candidateCount", "candidate_count")
 """Members that multiply an answer; one that is no count could mean any number."""
 
 
+SOURCES = frozenset(
+    {
+        "type",
+        "source",
+        "url",
+        "image_url",
+        "file",
+        "file_id",
+        "file_url",
+        "fileData",
+        "file_data",
+        "fileUri",
+        "file_uri",
+    }
+)
+"""Members of messages that say where input comes from: where one repeats, it may come from elsewhere."""
+
+
 class _Twice(dict[str, object]):
     """An object in which a name stood more than once: ``name``."""
 
     name = ""
 
 
-def ambiguity(body: bytes, document: Document) -> str | None:
+def ambiguity(body: bytes, document: Document, repeated: set[str] | None = None) -> str | None:
     """The name of a deciding member of ``body`` that readers could take differently, or None.
 
-    ``document`` is ``body`` as it was read. Members of messages and of whatever else decides nothing may repeat.
+    ``document`` is ``body`` as it was read. Members of messages and of whatever else decides nothing may repeat;
+    ``repeated`` takes the names of those that do.
     """
     if orjson.dumps(document) == body:  # written so, nothing can have been dropped
         return _misread(document)
     try:
-        whole = json.loads(body, object_pairs_hook=_pairs)
+        whole = json.loads(body, object_pairs_hook=partial(_pairs, repeated))
     except (ValueError, RecursionError):
         return "a number or a depth that JSON readers differ on"
     return _repeated(whole) or _misread(document)
 
 
-def _pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _pairs(repeated: set[str] | None, pairs: list[tuple[str, object]]) -> dict[str, object]:
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
     twice, seen = _Twice(plain), set()
     for name, _ in pairs:
         if name in seen:
-            twice.name = name
-            break
+            twice.name = twice.name or name
+            if repeated is not None:
+                repeated.add(name)
         seen.add(name)
     return twice
 

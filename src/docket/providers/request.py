@@ -6,7 +6,7 @@ import orjson
 
 from docket.primitives.frozen import value
 from docket.providers.call import UNKNOWN_MODEL, Call, EndpointClass, Sent
-from docket.providers.deciding import ambiguity
+from docket.providers.deciding import SOURCES, ambiguity
 from docket.providers.json_fields import Document, members, text
 from docket.providers.targets import models_named
 
@@ -30,6 +30,8 @@ class Asked:
     document: Document
     ambiguous: str | None = None
     """As in ``Call``."""
+    hides_input: bool = False
+    """Whether a member that says where input comes from stands twice, so that the provider may read another one."""
 
     def call(
         self,
@@ -48,7 +50,7 @@ class Asked:
 
         The model is the one in the path where one stands there, else the member ``model``.
         """
-        sent = self.sent
+        sent, open_input = self.sent, open_input or self.hides_input
         models = models_of(self.document, sent.path, known=sent.endpoint.kind is EndpointClass.METERED)
         named = models[0] if models else None
         public = public_name(named) if named else UNKNOWN_MODEL
@@ -110,4 +112,6 @@ def read_request(sent: Sent) -> Asked:
         document = None
     if not isinstance(document, dict):
         return Asked(sent, False, {})
-    return Asked(sent, True, document, ambiguity(sent.body, document))
+    repeated: set[str] = set()
+    ambiguous = ambiguity(sent.body, document, repeated)
+    return Asked(sent, True, document, ambiguous, not repeated.isdisjoint(SOURCES))
