@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,6 @@ from docket.boundary.call.admission import QueuedAdmission
 from docket.clock import SystemClock
 from docket.control.admission import Gate
 from docket.control.rebooking import Rebooking
-from docket.ledger.codec import to_data
 from docket.ledger.events import Forwarded, ModelDenied
 from docket.policy.parse import parse
 from docket.pricing.table import PriceTable
@@ -143,8 +143,7 @@ def test_an_answer_that_nobody_saw_end_is_unknown_and_booked_at_its_hold(polls: 
     assert ended(on) == {"model": "acme-chat-1", "cost": None, "source": "none", "reason": "background"}
     fold = Rebooking()
     for event in on.record.events:
-        if event.type.startswith("model."):
-            fold.add(type("Entry", (), {"type": event.type, "data": to_data(event)}))
+        fold.add(SimpleNamespace(event=event))
     assert fold.booked.usd == holds[0] > 0, "a resumed run counts it at its hold too"
 
 
