@@ -1,6 +1,8 @@
 """The usual line of a ledger, read in few steps: as docket writes it, next in its chain, and right.
 
 Invariant: never says more than the careful reading in ``walk`` would; whatever it does not recognise is left to that.
+No member is looked for in the bytes: a line that is the canonical spelling of its event ends in members of known
+lengths, so ``hash`` and ``prev`` stand at a place that is reckoned from the end, and nowhere else.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ _ASSERTERS = {
 _spelled: dict[str, str] = {}
 """By the name of a private member, its JSON spelling; bounded by MAX_NAMES."""
 _PRIVATE = b'"private":'
+_PRIVATE_BYTES = len(',"private":{')
+_DISCLOSED_BYTES = len('{"salt":"","value":}') + 32
+_WITHHELD_BYTES = len('{"commitment":""}') + 64
 _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_STRICT_INTEGER
 """Strict integers: orjson refuses |n| > 2^53-1, so that no walk has to look at them."""
 
@@ -54,15 +59,15 @@ def read(line: bytes, seq: int, prev: str, withheld: dict[str, int]) -> tuple[Ob
             return None
         names = event.keys()
         if names == _WITH_PRIVATE:
-            sealed = _seal(event["private"], closed)
+            opened, sealed = _seal(event["private"], closed)
             nested = line.count(_PRIVATE) - 1
         elif names == ENVELOPE:
-            sealed, nested = "", line.count(_PRIVATE)
+            opened, sealed, nested = 0, "", line.count(_PRIVATE)
         else:
             return None
-        if nested or sealed is None or not _is_plain(event["data"], 2) or orjson.dumps(event, option=_OPTIONS) != line:
+        if nested or not _is_plain(event["data"], 2) or orjson.dumps(event, option=_OPTIONS) != line:
             return None
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError, Violation, TypeError, AttributeError):
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError, Violation, TypeError, KeyError, AttributeError):
         return None
     kind, ts, elapsed, own = event["type"], event["ts"], event["elapsed_us"], event["hash"]
     if not (
@@ -77,12 +82,16 @@ def read(line: bytes, seq: int, prev: str, withheld: dict[str, int]) -> tuple[Ob
         and type(ts) is str
         and TIMESTAMP.fullmatch(ts)
         and type(own) is str
+        and own.isascii()
     ):
         return None
-    at = line.find(f',"hash":"{own}","prev":"{prev}"'.encode())
-    rest = f',"prev":"{prev}"{sealed},"seq":{seq},"ts":"{ts}","type":"{kind}"}}'
-    leaf = hashlib.sha256(b"\x00" + line[:at] + rest.encode()).digest()
-    if at < 0 or leaf.hex() != own:
+    end = f',"seq":{seq},"ts":"{ts}","type":"{kind}"}}'
+    marked = f',"hash":"{own}","prev":"{prev}"'.encode()
+    at = len(line) - len(end) - opened - len(marked)
+    if line[at : at + len(marked)] != marked:
+        return None
+    leaf = hashlib.sha256(b"\x00" + line[:at] + f',"prev":"{prev}"{sealed}{end}'.encode()).digest()
+    if leaf.hex() != own:
         return None
     for name in closed:
         if name in withheld or len(withheld) < MAX_NAMES:
@@ -128,27 +137,34 @@ def _is_plain_list(value: list[Any], depth: int) -> bool:
     return True
 
 
-def _seal(private: Any, closed: list[str]) -> str | None:
-    """The sealed spelling of a ``private`` member that holds strings, disclosed or withheld; None for any other.
+def _seal(private: Any, closed: list[str]) -> tuple[int, str]:
+    """Return the bytes that a ``private`` member takes as it stands, and its sealed spelling.
 
-    Puts the names of the withheld ones into ``closed``.
+    Only strings, disclosed or withheld, are recognised; any other member raises TypeError. Puts the names of the
+    withheld ones into ``closed``.
     """
-    sealed = []
+    sealed, length = [], _PRIVATE_BYTES
     for name, member in private.items():
         spelled = _spelled.get(name) or _spell(name)
+        length += len(spelled) + 2  # a colon, and a comma or the brace that closes the object
         if len(member) == 2:
-            salt, value = member.get("salt"), member.get("value")
+            salt, value = member["salt"], member["value"]
             if type(value) is not str or not HEX32.fullmatch(salt):
-                return None
-            opened = f'\x02[{spelled},"{salt}",'.encode() + orjson.dumps(value) + b"]"
+                raise TypeError
+            text = orjson.dumps(value)
+            length += _DISCLOSED_BYTES + len(text)
+            opened = f'\x02[{spelled},"{salt}",'.encode() + text + b"]"
             sealed.append(f'{spelled}:"{hashlib.sha256(opened).hexdigest()}"')
             continue
-        commitment = member.get("commitment")
+        commitment = member["commitment"]
         if len(member) != 1 or type(commitment) is not str or not HEX64.fullmatch(commitment):
-            return None
+            raise TypeError
+        length += _WITHHELD_BYTES
         sealed.append(f'{spelled}:"{commitment}"')
         closed.append(name)
-    return f',"private":{{{",".join(sealed)}}}' if sealed else None
+    if not sealed:
+        raise TypeError
+    return length, f',"private":{{{",".join(sealed)}}}'
 
 
 def _spell(name: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 from conformance.catalog import vector
 from conformance.scene import edit_event, ledger_of, opened, other, rechained, short
 from docket.primitives.canonical import decode_object, encode
+from docket.primitives.sealed import seal
 from kit.recordings import GENESIS, Files, Recording
 
 
@@ -309,3 +311,37 @@ def _() -> Files:
 def _() -> Files:
     files = edit_event(short().files(), 1, lambda event: event.update(by="nobody"))
     return {**files, "receipt.json": files["receipt.json"].replace(b'"drill":false', b'"drill":0')}
+
+
+def _covers_its_beginning_only(free: str, *, private: bool) -> Files:
+    """The last event: its ``hash`` and ``prev`` stand inside ``data`` too, and the hash covers what stands before those."""
+    run = opened()
+    own = "0" * 64
+    run.add(
+        "note",
+        {"a": 1, "hash": own, "prev": run.head, "z": free},
+        by="agent",
+        private={"text": "a remark"} if private else None,
+    )
+    files = ledger_of(run)
+    *before, last = lines_of(files)
+    claimed = decode_object(last[:-1])["hash"]
+    line = last[:-1].replace(str(claimed).encode(), own.encode())
+    at, end = line.index(b',"hash":"'), line[line.rindex(b',"seq":') :]
+    sealed = seal(decode_object(line)).get("private")
+    told = b"" if sealed is None else b',"private":' + encode(sealed)
+    head = f',"prev":"{run.lines[-1].document["prev"]}"'.encode()
+    made = sha256(b"\0" + line[:at] + head + told + end).hexdigest()
+    return relined(files, [*before, line.replace(own.encode(), made.encode()) + b"\n"])
+
+
+for _free in ("one", "another"):
+    for _private in (False, True):
+        vector(
+            "chain",
+            f"hash-inside-data-{_free}{'-private' if _private else ''}",
+            "failed",
+            "ledger.hash",
+            rules="L-6",
+            comment="hash and prev stand inside data too, and the hash covers only what stands before those.",
+        )(lambda free=_free, private=_private: _covers_its_beginning_only(free, private=private))
