@@ -32,7 +32,7 @@ class Accounts:
 
 
 class Ledger:
-    size, writable, unwritten, used_bytes = 5, True, 0, 2**25
+    size, writable, unwritten, used_bytes, intact = 5, True, 0, 2**25, True
 
     def free_bytes(self) -> int | None:
         return 2**30

@@ -76,6 +76,7 @@ def test_a_run_in_figures(accept: str | None) -> None:
             reserved_usd=Usd.parse("0.5"),
             free_bytes=123 * 2**20,
             unwritten_events=4,
+            ledger_intact=False,
         )
     )
     for each in (
@@ -108,6 +109,7 @@ def test_a_run_in_figures(accept: str | None) -> None:
         ("docket_unwritten_events_total", ()): 4,
         ("docket_ready", ()): 1,
         ("docket_ledger_writable", ()): 1,
+        ("docket_ledger_intact", ()): 0,
         ("docket_inflight", ()): 3,
         ("docket_reserved_usd", ()): 0.5,
         ("docket_free_bytes", ()): 123 * 2**20,

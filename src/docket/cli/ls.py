@@ -43,7 +43,7 @@ def command(
     if as_json:
         output.document(rows)
     elif rows:
-        names = ("docket", "created_at", "outcome", "calls", "cost_usd", "label")
+        names = ("docket", "created_at", "outcome", "record", "calls", "cost_usd", "label")
         output.table(
             [name.removesuffix("_usd") for name in names], [[_cell(row[name]) for name in names] for row in rows]
         )
@@ -54,7 +54,7 @@ def command(
 def describe(path: Path) -> dict[str, Any]:
     """One run as a row: from its receipt, or from what can be told without one."""
     row: dict[str, Any] = {"docket": path.name, "path": str(path), "outcome": "unknown", "label": None, "models": []}
-    row |= dict.fromkeys(("created_at", "calls", "denied", "cost_usd", "cost_is", "elapsed_us"))
+    row |= dict.fromkeys(("record", "created_at", "calls", "denied", "cost_usd", "cost_is", "elapsed_us"))
     try:
         run = RunDirectory.open(path)
     except DocketError:
@@ -80,6 +80,7 @@ def _from_receipt(data: bytes) -> dict[str, Any]:
         return {
             "created_at": receipt["created_at"],
             "outcome": session["outcome"],
+            "record": _record(receipt["ops"]["evidence"]),
             "elapsed_us": session["elapsed_us"],
             "calls": totals["calls"],
             "denied": totals["denied"],
@@ -90,6 +91,13 @@ def _from_receipt(data: bytes) -> dict[str, Any]:
         }
     except (orjson.JSONDecodeError, KeyError, AttributeError, TypeError):
         return {"outcome": "unreadable"}
+
+
+def _record(evidence: dict[str, Any]) -> str:
+    """Say in a word how whole the record is, as its receipt states it."""
+    if evidence["intact"] is not True:
+        return "changed"
+    return "whole" if evidence["ledger_complete"] is True else "incomplete"
 
 
 def _cell(value: object) -> str:

@@ -6,15 +6,17 @@ Invariant: ``docket --version`` and ``docket COMMAND --help`` import neither aio
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
 from docket import __version__
-from docket.cli import exit_codes, output
+from docket.cli import exit_codes, output, standard_streams
 from docket.errors import DocketError
 
 TASKS: dict[str, dict[str, tuple[str, str]]] = {
@@ -100,7 +102,10 @@ def docket() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line ``args`` (sys.argv by default) and exit with its status."""
-    sys.exit(status_of(sys.argv[1:] if args is None else args))
+    standard_streams.open_missing()
+    status = status_of(sys.argv[1:] if args is None else args)
+    standard_streams.settle()
+    sys.exit(status)
 
 
 def status_of(args: Sequence[str]) -> int:
@@ -114,16 +119,33 @@ def status_of(args: Sequence[str]) -> int:
     except click.Abort:
         return exit_codes.INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        error.show(shown := io.StringIO())
+        output.remark(shown.getvalue().rstrip("\n"))
         return exit_codes.USAGE
     except (BrokenPipeError, SystemExit) as left:  # click turns EPIPE, and an answer to a shell, into SystemExit
         if isinstance(left, SystemExit) and COMPLETE in os.environ:
             return int(left.code or 0)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the interpreter's last flush complains
+        standard_streams.settle()
         return exit_codes.BROKEN_PIPE
+    except OSError as error:
+        return _unprinted(error) or _own_fault(error)
     except Exception as error:  # noqa: BLE001 the one place where a fault of docket's own becomes a message
         return _own_fault(error)
     return returned if isinstance(returned, int) else exit_codes.OK
+
+
+def _unprinted(error: OSError) -> int | None:
+    """Return the status where it is the result that could not be printed, else None."""
+    frames = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
+    if click.echo.__code__ not in frames:
+        try:
+            sys.stdout.flush()
+            return None
+        except OSError:
+            pass  # what stdout did not take is still there: it was that
+    standard_streams.settle()
+    output.failure(f"the result could not be printed: {error.strerror}", "write it to another file or volume")
+    return exit_codes.DOCKET_FAILED
 
 
 def _own_fault(error: Exception) -> int:

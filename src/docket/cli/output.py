@@ -5,42 +5,70 @@ Invariant: nothing that an agent or a provider chose reaches the terminal as a c
 
 from __future__ import annotations
 
-import unicodedata
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 from docket.errors import UsageError
+from docket.primitives.printable import one_line, printable, printable_json
+
+__all__ = [
+    "cell",
+    "document",
+    "failure",
+    "json_line",
+    "json_text",
+    "one_line",
+    "printable",
+    "remark",
+    "result",
+    "table",
+    "to_new_file",
+]
 
 MAX_CELL = 60
 """Characters of a table cell; more hides the columns after it."""
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-"""Unicode categories that move the cursor, reorder text or show nothing."""
 
 
 def result(text: str) -> None:
     """Print what was asked for, to stdout."""
-    click.echo(text)
+    click.echo(printable(text))
 
 
 def remark(text: str) -> None:
-    """Print what a person should know, to stderr."""
-    click.echo(text, err=True)
+    """Print what a person should know, to stderr; where nobody can read that, the command goes on."""
+    with suppress(OSError):
+        click.echo(printable(text), err=True)
 
 
 def document(value: Any) -> None:
     """Print ``value`` as indented JSON to stdout, for scripts."""
     import orjson  # not needed by `--help` and `--version`, which must start at once
 
-    click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS).decode())
+    json_text(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+
+
+def json_text(data: bytes) -> None:
+    """Print the JSON text ``data`` to stdout, with hidden characters escaped."""
+    click.echo(printable_json(data.decode()))
+
+
+def json_line(data: bytes) -> bytes:
+    """Return the JSON text ``data`` as a line for stdout, with hidden characters escaped."""
+    return data + b"\n" if data.isascii() and b"\x7f" not in data else printable_json(data.decode()).encode() + b"\n"
 
 
 def to_new_file(line: str, path: Path | None) -> None:
-    """Write ``line`` to the file ``path``, which must be new, or to stdout. Raises UsageError."""
+    """Write ``line`` to the file ``path``, which must be new, or to stdout: byte for byte where no terminal reads it.
+
+    Raises UsageError.
+    """
     if path is None:
-        result(line)
+        click.echo(printable(line) if sys.stdout.isatty() else line)
         return
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -51,9 +79,9 @@ def to_new_file(line: str, path: Path | None) -> None:
 
 def failure(message: str, hint: str | None = None) -> None:
     """Print an error and the way out, to stderr."""
-    click.echo(f"docket: {printable(message)}", err=True)
+    remark(f"docket: {message}")
     if hint:
-        click.echo(f"        {printable(hint)}", err=True)
+        remark(f"        {hint}")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -75,18 +103,6 @@ def cell(text: str) -> str:
     """``text`` on one line of at most MAX_CELL characters."""
     shown = printable(text.replace("\n", " "))
     return shown if len(shown) <= MAX_CELL else shown[: MAX_CELL - 1] + "…"
-
-
-def one_line(text: str) -> str:
-    """As ``printable``, with line feeds replaced too: what an agent chose must not look like a line of docket's."""
-    return printable(text.replace("\n", "�"))
-
-
-def printable(text: str) -> str:
-    """``text`` with every character that is not plain text replaced by U+FFFD; line feeds stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join("�" if unicodedata.category(c) in _HIDDEN and c != "\n" else c for c in text)
 
 
 def _is_number(text: str) -> bool:

@@ -104,7 +104,7 @@ def _report(path: Path, pins: Pins) -> Report:
 def _answer_line(name: str, pins: Pins) -> None:
     from docket.primitives.canonical import encode
 
-    output.result(encode({"path": name, **_report(Path(name), pins).to_json()}).decode())
+    output.json_text(encode({"path": name, **_report(Path(name), pins).to_json()}))
 
 
 def _print(report: Report, path: Path, verbose: bool) -> None:

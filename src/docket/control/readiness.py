@@ -45,6 +45,7 @@ class Status:
     """``prepared``, ``running``, ``stopping``, ``reaped`` or ``sealed``."""
     listening: bool = True
     ledger_writable: bool = True
+    ledger_intact: bool = True
     ledger_events: int = 0
     unwritten_events: int = 0
     free_bytes: int | None = None
@@ -111,6 +112,7 @@ def summary(status: Status) -> JsonObject:
         "ledger": {
             "events": status.ledger_events,
             "writable": status.ledger_writable,
+            "intact": status.ledger_intact,
             "unwritten_events": status.unwritten_events,
             **({} if status.free_bytes is None else {"free_bytes": status.free_bytes}),
         },

@@ -7,8 +7,8 @@ however docket died, it kills every descendant, walking until none is left. It c
 the agent carries the guardian's. It knows nothing of ledgers or HTTP.
 
 From docket: ``spawn cwd argc argv... env...``, ``signal n``, ``stop n grace_us``, ``reap grace_us``.
-To docket: ``ready``, ``forked pid``, ``spawned pid``, ``failed status text``, ``terminal away|home``, ``stopped n``,
-``hangup``, ``exited code|signal n core``, ``orphan pid ended command``, ``reaped unnamed``.
+To docket: ``ready adopts?``, ``forked pid``, ``spawned pid``, ``failed status text``, ``terminal away|home``,
+``stopped n``, ``hangup``, ``exited code|signal n core``, ``orphan pid ended command``, ``reaped unnamed``.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Guardian:
         self._poll.register(self._wakeup, select.POLLIN)
         if self._terminal is not None:
             self._poll.register(self._terminal.descriptor, 0)
-        self._say("ready")
+        self._say("ready", *(("adopts",) if self._machine.subreaper and kernel.adopts_orphans() else ()))
         try:
             while self._connected or not self._empty():
                 self._step()

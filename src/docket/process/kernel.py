@@ -1,4 +1,4 @@
-"""The three prctl(2) switches that supervision rests on, through ctypes since the standard library has none.
+"""The three prctl(2) switches that supervision rests on, through ctypes (the standard library has none), and a trial.
 
 Invariant: a refusal is an OSError, never silence. Only called where ``host`` says the facility exists.
 """
@@ -33,3 +33,31 @@ def die_with_parent(signal: int) -> None:
 def forbid_inspection() -> None:
     """No core dumps, no ptrace and no reading of this process's memory by its own user (PR_SET_DUMPABLE 0)."""
     _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopts_orphans() -> bool:
+    """Try whether a process that loses its parent is handed to this one: make such a process, and ask it.
+
+    Only where this process has one thread. Raises OSError where no process can be made.
+    """
+    waiting, going = os.pipe()
+    answering, answer = os.pipe()
+    here = os.getpid()
+    parent = os.fork()
+    if not parent:
+        try:
+            if not os.fork():
+                os.close(going)
+                os.read(waiting, 1)
+                os.write(answer, b"y" if os.getppid() == here else b"n")
+        finally:
+            os._exit(0)
+    for end in (waiting, answer):
+        os.close(end)
+    os.waitpid(parent, 0)
+    os.close(going)
+    adopted = os.read(answering, 1) == b"y"
+    os.close(answering)
+    if adopted:
+        os.waitpid(-1, 0)
+    return adopted

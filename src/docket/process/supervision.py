@@ -56,6 +56,8 @@ class Guardian:
         self._orphans: list[Orphan] = []
         self._closing = False
         self._salvage: Reaper | None = None
+        self.adopts = False
+        """Whether a trial showed that orphans are handed to the guardian."""
         self.lost = False
         """The guardian died before docket was done with it."""
         self.on_stopped: Callable[[int], None] = lambda number: None
@@ -186,6 +188,7 @@ class Guardian:
         answer = await self._answer(b"")
         if answer[0] != b"ready":
             raise ProcessError(f"processes cannot be supervised here: {answer[1].decode('utf-8', 'replace')}")
+        self.adopts = answer[1:] == [b"adopts"]
 
     async def _answer(self, message: bytes) -> list[bytes]:
         if self._stage is None:

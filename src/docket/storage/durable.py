@@ -8,6 +8,7 @@ so that nothing can be redirected by a link that appears later.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ WRITE = os.O_RDWR
 F_FULLFSYNC = 51
 """fcntl of macOS that empties the drive's cache, which fsync there does not (fcntl(2))."""
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
+_UNSUPPORTED = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
+"""What file systems answer that cannot sync a directory (CIFS before 4.17, some FUSE and virtiofs mounts)."""
 FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 READ_BYTES = 1 << 18
@@ -58,7 +61,7 @@ class Disk(Protocol):
         ...
 
     def sync_directory(self, directory: int) -> None:
-        """Names in the directory are on stable storage."""
+        """Names in the directory are on stable storage, where its file system can do that at all."""
         ...
 
     def truncate(self, fd: int, size: int) -> None: ...
@@ -102,7 +105,8 @@ class SystemDisk:
             os.fdatasync(fd)
 
     def sync_directory(self, directory: int) -> None:
-        os.fsync(directory)
+        if not syncs_directories(directory):
+            return  # nothing more can be done there; the run says so once (``RunDirectory.names_durable``)
 
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)
@@ -125,6 +129,20 @@ class SystemDisk:
     def free_bytes(self, fd: int) -> int:
         volume = os.fstatvfs(fd)
         return volume.f_bavail * volume.f_frsize
+
+
+def syncs_directories(directory: int) -> bool:
+    """Make the names in the open ``directory`` durable; False where its file system has no such operation.
+
+    Raises OSError where it has, and the operation failed: an error of the medium is never taken for a missing feature.
+    """
+    try:
+        os.fsync(directory)
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return False
+        raise
+    return True
 
 
 def _state(result: os.stat_result) -> FileState:

@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from docket.errors import UsageError
+from docket.host import host
 from docket.primitives.signature import SigningKey
 from docket.storage.durable import SystemDisk, write_new
 
@@ -33,11 +34,32 @@ _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 3, 4
 
 
 def hide_memory() -> bool:
-    """Forbid core dumps and reading this process's memory by its own user; whether both hold now (prctl(2))."""
+    """Forbid core dumps and reading this process's memory by its own user; return whether a trial of both failed.
+
+    Before any thread and any key: a process like the agent is made, and tries (prctl(2), proc(5)).
+    """
+    if not host().proc_filesystem:
+        return False
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    return bool(libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) == 0) and resource.getrlimit(resource.RLIMIT_CORE) == (0, 0)
+    dumps = libc.prctl(_PR_GET_DUMPABLE, 0, 0, 0, 0) != 0 or resource.getrlimit(resource.RLIMIT_CORE) != (0, 0)
+    return not dumps and not _readable_by_a_child()
+
+
+def _readable_by_a_child() -> bool:
+    """Whether a child, with the rights that the agent will have, can open this process's memory."""
+    parent = os.getpid()
+    child = os.fork()
+    if not child:
+        status = 0
+        try:
+            os.close(os.open(f"/proc/{parent}/mem", os.O_RDONLY))
+        except BaseException:  # noqa: BLE001 a copy of docket must not go on, whatever happens in it
+            status = 1
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 1
 
 
 def new_run_key() -> SigningKey:

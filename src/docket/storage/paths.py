@@ -13,7 +13,17 @@ from pathlib import Path
 from docket.errors import LedgerError, UsageError
 from docket.primitives.instant import timestamp
 from docket.primitives.sealed import Entropy
-from docket.storage.durable import DIRECTORY_MODE, FILE_MODE, READ, Disk, SystemDisk, read_all
+from docket.storage.durable import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    READ,
+    Disk,
+    SystemDisk,
+    foreign_name,
+    read_all,
+    syncs_directories,
+)
+from docket.storage.place import LATEST, Place
 
 LEDGER = "ledger.jsonl"
 CHECKPOINTS = "checkpoints"
@@ -23,7 +33,6 @@ SNAPSHOT = "snapshot"
 RESTORES = "restores"
 LOCK = "lock"
 RESERVE = "reserve"
-LATEST = "latest"
 RUNS = "runs"
 NUMBER = re.compile(r"DKT-[0-9]{8}-[0-9A-HJKMNP-TV-Z]{10}")
 """A docket number: UTC date and ten characters of Crockford's base32."""
@@ -49,6 +58,9 @@ class RunDirectory:
         self.path = path
         self.fd = fd
         self.disk = disk
+        self.names_durable = True
+        """Whether the file system can make the names in a directory durable; tried when a run begins."""
+        self._place: Place | None = None
 
     @classmethod
     def create(cls, docket_dir: Path, number: str, disk: Disk | None = None) -> RunDirectory:
@@ -58,18 +70,20 @@ class RunDirectory:
         """
         disk = disk or SystemDisk()
         path = docket_dir / RUNS / number
+        _check_links(docket_dir)
         try:
             _make_docket_dir(docket_dir, disk)
             path.mkdir(mode=DIRECTORY_MODE)
-            fd = os.open(path, _DIRECTORY)
+            run = cls(path, os.open(path, _DIRECTORY), disk)
             _sync_path(disk, path.parent)
             point_latest(docket_dir, number)
+            run.watch_place()
         except OSError as error:
             raise UsageError(
                 f"cannot make the run directory {path}: {error.strerror}",
                 hint="choose a directory that can be written with --docket-dir",
             ) from error
-        return cls(path, fd, disk)
+        return run
 
     @classmethod
     def open(cls, path: Path, disk: Disk | None = None) -> RunDirectory:
@@ -98,7 +112,45 @@ class RunDirectory:
         finally:
             self.disk.close(fd)
 
+    def watch_place(self) -> None:
+        """From now on ``displaced`` compares the path with what it is now. Raises OSError."""
+        self.names_durable = syncs_directories(self.fd)
+        self._place = Place(self.path, self.fd, RECEIPT)
+
+    def displaced(self) -> list[str]:
+        """Return how another hand changed the way to this directory, or put a receipt into it, while the run goes on.
+
+        Each is a short stable word; what can be undone is undone. Nothing where nobody asked to ``watch_place``.
+        """
+        if self._place is None:
+            return []
+        found = self._place.differences()
+        for difference in found:
+            self._place.restore(difference)
+        with suppress(OSError):
+            os.stat(RECEIPT, dir_fd=self.fd, follow_symlinks=False)
+            found.append("receipt planted")
+            os.rename(RECEIPT, foreign_name(RECEIPT), src_dir_fd=self.fd, dst_dir_fd=self.fd)
+        return found
+
+    def where(self) -> Path:
+        """Return where this directory is now: its path, or where somebody has moved it to, where that can be known."""
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(self.fd), self.path.lstat()):
+                return self.path
+        with suppress(OSError):
+            return Path(os.readlink(f"/proc/self/fd/{self.fd}"))
+        return self.path
+
+    def later(self) -> str | None:
+        """Return the run that ``latest`` names now, if that is another one."""
+        target = self._place.latest() if self._place is not None else None
+        name = os.path.basename(target or "")
+        return name if name and name != self.name else None
+
     def close(self) -> None:
+        if self._place is not None:
+            self._place.close()
         os.close(self.fd)
 
 
@@ -118,6 +170,22 @@ def find_run(docket_dir: Path, name: Path) -> Path:
     raise UsageError(f"no run {name}", hint="docket ls lists runs; latest is the newest")
 
 
+def _check_links(docket_dir: Path) -> None:
+    """Raise UsageError for a link on the way that others could change, or a ``latest`` that is no link."""
+    for name in (docket_dir, docket_dir / RUNS):
+        if not name.is_symlink() or not name.exists():
+            continue
+        target = name.stat()
+        if target.st_uid not in (os.geteuid(), 0) or target.st_mode & 0o022:
+            raise UsageError(
+                f"{name} is a link to a directory that others may change",
+                hint="let it point to a directory of your own that nobody else may write, or use --docket-dir",
+            )
+    latest = docket_dir / LATEST
+    if os.path.lexists(latest) and not latest.is_symlink():
+        raise UsageError(f"{latest} is in the way: docket keeps a link there", hint="move it elsewhere")
+
+
 def _make_docket_dir(docket_dir: Path, disk: Disk) -> None:
     if not docket_dir.is_dir():
         docket_dir.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
@@ -129,7 +197,7 @@ def _make_docket_dir(docket_dir: Path, disk: Disk) -> None:
             os.write(fd, b"*\n")
         finally:
             os.close(fd)
-    _sync_path(disk, docket_dir)
+    _sync_path(disk, docket_dir.resolve())
 
 
 def _sync_path(disk: Disk, path: Path) -> None:

@@ -213,7 +213,7 @@ class Record:
         )
 
     def compare(self, *, whole: bool) -> None:
-        """Compare the files with what was written; a new difference is a violation, once.
+        """Compare the files and their place with what was written; a new difference is a violation, once.
 
         ``whole``, before a run is sealed: byte for byte, and a pending gap is told of.
         """
@@ -225,13 +225,17 @@ class Record:
             if self._restored < MAX_RESTORED:
                 self._restored += 1
                 file.restore(found)
-            if difference in self.differences:
-                continue
+            self._differs(difference)
+        for difference in self._run.displaced():
+            self._differs(difference)
+        if whole:
+            self.tell()
+
+    def _differs(self, difference: str) -> None:
+        if difference not in self.differences:
             self.differences.append(difference)
             violation: Event = PolicyViolation(rule="evidence", reason=difference)
             self.commit([Item(draft(violation))])
-        if whole:
-            self.tell()
 
     def tell(self) -> bool:
         """Write the pending gap event, if there is one; whether what comes next may follow."""

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from docket.errors import LedgerError, LedgerLockedError
 from docket.storage.lock import Lock
-from docket.storage.paths import LATEST, LEDGER, RunDirectory, point_latest, runs_in
+from docket.storage.paths import LEDGER, RunDirectory, point_latest, runs_in
+from docket.storage.place import LATEST
 
 DAY_US = 86_400_000_000
 

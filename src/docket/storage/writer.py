@@ -186,6 +186,11 @@ class LedgerWriter:
         """Events that could not be made durable."""
         return self.condition.evidence.unwritten_events
 
+    @property
+    def intact(self) -> bool:
+        """Whether nothing of the record was found changed by another hand so far."""
+        return self.condition.evidence.intact
+
     def free_bytes(self) -> int | None:
         """Free bytes of the volume that holds the ledger; None where it cannot be asked."""
         try:

@@ -14,6 +14,7 @@ from typing import TextIO, cast
 from docket.errors import UsageError
 from docket.ledger.events import CapExceeded, CapWarning
 from docket.primitives.canonical import JsonObject
+from docket.primitives.printable import one_line
 from docket.supervisor.lifecycle import Stop
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -58,7 +59,7 @@ class Announcer:
 
     def _say(self, text: str) -> None:
         try:
-            self._stream.write(text + "\n")
+            self._stream.write(one_line(text) + "\n")
             self._stream.flush()
         except OSError:
             return  # a vanished terminal must not end the run: the ledger says the same

@@ -69,6 +69,8 @@ class Ending:
     signal: int | None = None
     stop: Stop | None = None
     breached: bool = False
+    intact: bool = True
+    """Whether the record is what docket wrote, where docket wrote it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,5 +117,8 @@ def outcome(ending: Ending) -> Outcome:
 
 
 def exit_status(ending: Ending) -> int:
-    """Return the exit status of ``docket run``: 42 after a breach, 125 where docket failed, else the agent's own."""
-    return end_of(ending).status(ending)
+    """Return the exit status of ``docket run``: 42 after a breach, 125 where docket failed, else the agent's own.
+
+    A record that another hand changed is 125 whatever else happened: no other status may be believed then.
+    """
+    return end_of(ending).status(ending) if ending.intact else EXIT_DOCKET_FAILED

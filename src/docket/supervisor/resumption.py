@@ -123,5 +123,6 @@ def _keep_earlier(run: RunDirectory, session: int) -> None:
             disk.rename(SNAPSHOT, f"{SNAPSHOT}-{session}", run.fd)
         disk.sync_directory(run.fd)
         point_latest(run.path.parent.parent, run.name)
+        run.watch_place()
     except OSError as error:
         raise LedgerError(f"cannot keep receipt or snapshot of session {session}: {error.strerror}") from error

@@ -12,11 +12,13 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import cast
 
 from docket.boundary.call.desk import UnderWay
 from docket.control.evidence import END_ROOM, Ceilings, Guard, WriteFailure
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
+from docket.ledger.chain import Entry
 from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, ProcExit, ProcOrphan, ProcSpawn
 from docket.policy.document import document
 from docket.primitives.canonical import JsonObject, encode
@@ -43,7 +45,7 @@ from docket.supervisor.preparation import Preparation, prepare
 from docket.supervisor.recorder import RunRecorder
 from docket.supervisor.request import RunRequest
 from docket.supervisor.resumption import TakenUp, take_up
-from docket.supervisor.run_report import enforcement, limits, tell
+from docket.supervisor.run_report import UNSYNCED, enforcement, limits, tell
 from docket.supervisor.run_stop import Stopping
 from docket.supervisor.seal import TOOL, Keys, seal
 from docket.supervisor.second_place import places
@@ -148,6 +150,8 @@ class _Run:
             else RunDirectory.create(self._request.docket_dir, self._opening.docket, ports.disk)
         )
         stack.callback(self._directory.close)
+        if not self._directory.names_durable:
+            self._announcer.remark(UNSYNCED)
         self._files = RunFiles(self._request, self._directory, self._announcer, ports.clock)
         stack.callback(self._files.close)
         self._files_before = await self._files.before()
@@ -210,6 +214,7 @@ class _Run:
         watching = self._parts.watching
         self._life = Lifecycle(watching.enter)
         self._writer.observe(self._totals.add)
+        self._writer.observe(self._tell_of_changes)
         if self._taken_up is not None:
             read_ledger(self._directory, watching.observe)
         self._writer.observe(watching.observe)
@@ -246,7 +251,7 @@ class _Run:
         try:
             yield
         except* (LedgerError, ProcessError) as group:
-            where = self._directory.path
+            where = self._directory.where()
             if self._life.phase is Phase.PREPARED:
                 drop(self._directory)
             self._announcer.problem(f"{group.exceptions[0]}; no receipt, the ledger in {where} ends there")
@@ -334,7 +339,14 @@ class _Run:
             self._stopping.evidence_broke(LedgerWriteError(sealed.problem))
         self._life.enter(Phase.SEALED)
         tell(self._opening, sealed, totals, self._announcer)
-        return exit_status(self._ending())
+        if (later := directory.later()) is not None:
+            self._announcer.remark(f"latest names another run now: {later}")
+        return exit_status(replace(self._ending(), intact=sealed.run.evidence.intact))
+
+    def _tell_of_changes(self, entry: Entry) -> None:
+        """Say at once that another hand changed the record: the entry that tells of it is durable."""
+        if entry.type == "policy.violation" and entry.data.get("rule") == "evidence":
+            self._announcer.problem(f"the record was changed by another hand: {entry.data.get('reason')}")
 
     def _ending(self) -> Ending:
         return Ending(
@@ -347,6 +359,8 @@ class _Run:
     def _receipt(self) -> Run:
         breach, ending = self._stopping.breach, self._ending()
         said = [*limits(hidden=self._hidden), *self._files.limits]
+        if not self._directory.names_durable:
+            said.append(UNSYNCED)
         if self._taken_up is not None:
             said += self._taken_up.limits
         if not room_is_promised(file_system := file_system_of(self._directory.path)):
@@ -362,7 +376,7 @@ class _Run:
             tables=(*self._past.tables, self._opening.price_table),
             caps=self._parts.caps(self._request.policy),
             cache=self._parts.cache(),
-            enforcement=enforcement(hidden=self._hidden),
+            enforcement=enforcement(hidden=self._hidden, adopts=self._guardian.adopts),
             private=self._opening.identity,
             limits=tuple(said),
         )

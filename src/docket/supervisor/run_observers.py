@@ -60,6 +60,9 @@ class Ledger(Protocol):
     @property
     def unwritten(self) -> int: ...
 
+    @property
+    def intact(self) -> bool: ...
+
     def free_bytes(self) -> int | None: ...
 
 
@@ -106,6 +109,7 @@ class Watching:
             ledger_writable=self._ledger.writable,
             ledger_events=self._ledger.size,
             unwritten_events=self._ledger.unwritten,
+            ledger_intact=self._ledger.intact,
             free_bytes=self._ledger.free_bytes(),
             min_free_bytes=self._policy.resilience.min_free_bytes,
             caps={**self._accounts.cap_use(), **self._own_caps()},

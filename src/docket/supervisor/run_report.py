@@ -17,15 +17,29 @@ from docket.supervisor.announce import Announcer, figures, summary, write_summar
 from docket.supervisor.seal import Sealed
 from docket.supervisor.session_events import Opening
 
-READABLE = "docket's memory could be read by processes of the same user: the run key may be known."
+UNSYNCED = (
+    "The file system of the record cannot sync a directory: what is written is durable, but after a power cut a name "
+    "may be missing."
+)
+READABLE = "A process with the agent's rights could read docket's memory: the run key may be known."
+SAME_USER = (
+    "A process of the same user can change the installed docket, and can undo a change of the record before docket "
+    "looks at it again: neither is shown."
+)
+NOT_PREVENTED = "not prevented"
 
 
-def enforcement(*, hidden: bool) -> JsonObject:
-    """What was enforced by which mechanism; ``hidden`` says whether docket's memory is."""
+def enforcement(*, hidden: bool, adopts: bool) -> JsonObject:
+    """What was enforced by which mechanism: what a trial in this run has shown, or that it is not prevented.
+
+    ``hidden``: a process like the agent could not open docket's memory. ``adopts``: the guardian was handed an orphan.
+    """
+    group = "" if host().subreaper else ": a process that leaves the agent's group may outlive the run"
     return {
-        "memory": "hidden from other processes of the user" if hidden else "readable by the same user",
-        "process_tree": "guardian as child subreaper" if host().subreaper else "process group",
-        "model_calls": "caps hold for calls that cross the boundary; other traffic is not prevented",
+        "memory": "hidden from other processes of the user" if hidden else NOT_PREVENTED,
+        "process_tree": "guardian as child subreaper" if adopts else f"{NOT_PREVENTED}{group}",
+        "model_calls": f"{NOT_PREVENTED}: what goes around the boundary is neither seen nor capped",
+        "record": f"{NOT_PREVENTED}: a change is looked for at every checkpoint and before the receipt",
     }
 
 
@@ -34,6 +48,7 @@ def limits(*, hidden: bool) -> Iterator[str]:
     yield from host().limits
     if not hidden:
         yield READABLE
+    yield SAME_USER
 
 
 def tell(opening: Opening, sealed: Sealed, totals: Totals, announcer: Announcer) -> None:
@@ -50,6 +65,8 @@ def tell(opening: Opening, sealed: Sealed, totals: Totals, announcer: Announcer)
     announcer.remark(f"{run.outcome}, {figures(sums)}; receipt: {sealed.place or 'above'}")
     if UNUSED in sentences(run, totals, operator=False):
         announcer.problem("no model call crossed the boundary: is the agent pointed at docket?")
+    if not evidence.intact:
+        announcer.problem("the record is not intact: another hand changed it; docket verify says what still holds")
     for problem in unrecorded(run, totals):
         announcer.problem(problem)
     label = cast("str | None", opening.identity.get("label"))

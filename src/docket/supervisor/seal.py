@@ -139,7 +139,7 @@ async def seal(
     except (OSError, LedgerWriteError) as error:
         why = f"the receipt could not be written into {directory.path}: {getattr(error, 'strerror', None) or error}"
     else:
-        return Sealed(run=run, position=position, receipt=line, place=directory.path / RECEIPT)
+        return Sealed(run=run, position=position, receipt=line, place=directory.where() / RECEIPT)
     position = await writer.memory()
     evidence = replace(position.evidence, intact=not differences)
     position, run = replace(position, evidence=evidence), replace(run_of(), kind="from-memory", evidence=evidence)

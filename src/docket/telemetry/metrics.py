@@ -191,6 +191,7 @@ class Metrics:
             ("docket_tasks", "Tasks of the supervisor's event loop.", _tasks()),
             ("docket_ready", "1 if another call would be admitted and recorded.", int(not reasons(status))),
             ("docket_ledger_writable", "1 while events can be made durable.", int(status.ledger_writable)),
+            ("docket_ledger_intact", "0 once the record was found changed by another hand.", int(status.ledger_intact)),
             ("docket_inflight", "Calls under way.", status.inflight),
             ("docket_reserved_usd", "Dollars held for calls under way.", status.reserved_usd.pico / PICO),
             ("docket_free_bytes", "Free space where the ledger lives.", status.free_bytes),

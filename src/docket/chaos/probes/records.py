@@ -89,9 +89,17 @@ def metrics_agree(bench: Bench, report: PhaseReport) -> None:
 
 
 def memory_hidden(bench: Bench, report: PhaseReport) -> None:
-    """The run key's memory was hidden from other processes of the user."""
+    """The receipt says that the run key's memory was hidden exactly where this user may not read other processes."""
     said = str(bench.of(scenarios.ordinary).evidence.member("enforcement.mechanisms.memory"))
-    report.check("docket's memory", "receipt", expected="hidden", observed=said, ok=said.startswith("hidden"))
+    expected = "not prevented" if _may_read_processes() else "hidden"
+    report.check("docket's memory", "receipt", expected=expected, observed=said, ok=said.startswith(expected))
+
+
+def _may_read_processes() -> bool:
+    """Whether this process has CAP_SYS_PTRACE (capabilities(7)), which opens any other one's memory."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        effective = next(line.split()[1] for line in status if line.startswith("CapEff:"))
+    return bool(int(effective, 16) >> 19 & 1)
 
 
 def full_disk_disclosed(bench: Bench, report: PhaseReport) -> None:

@@ -1,0 +1,146 @@
+"""Machines that offer less than usual: no standard descriptors, full output, directories that cannot be synced."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kit.installed import ROOT, Installed, environment
+
+CLOSED = ("<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-")
+AGENT = "ls -l /proc/self/fd >fds 2>/dev/null; echo AGENT''-OUT; echo AGENT''-ERR >&2; exit 7"
+
+
+def shell(installed: Installed, line: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=installed.directory,
+        env=environment({"D": str(installed.docket), "AGENT": AGENT, **(env or {})}),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_a_run_started_without_standard_descriptors_gives_none_of_them_to_a_file_of_its_own(
+    installed: Installed, closed: str
+) -> None:
+    assert shell(installed, f'"$D" run -- sh -c "$AGENT" {closed}').returncode == 7
+    numbers = (installed.directory / "fds").read_text()
+    assert [line for line in numbers.splitlines() if " 0 -> " in line or " 1 -> " in line or " 2 -> " in line]
+    assert not [line for line in numbers.splitlines() if "ledger" in line or "lock" in line]
+    for name in ("ledger.jsonl", "receipt.json", "checkpoints"):
+        assert b"AGENT-" not in (installed.latest / name).read_bytes()
+    assert installed.verdict()["verdict"] == "verified"
+
+
+@pytest.mark.parametrize(
+    "command", ["ls", "verify .docket/latest", "doctor", "report .docket/latest", "--help", "prices"]
+)
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- >&- 2>&-"])
+def test_no_command_fails_for_want_of_a_standard_descriptor(installed: Installed, command: str, closed: str) -> None:
+    installed.run("run", "--quiet", "--", "true")
+    expected = shell(installed, f'"$D" {command}').returncode
+    done = shell(installed, f'"$D" {command} {closed}')
+    assert done.returncode == expected
+    assert b"fault of docket" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["ls", "verify .docket/latest", "verify --json .docket/latest", "--help", "--version"]
+)
+def test_a_result_that_cannot_be_printed_is_a_failure_with_its_reason(installed: Installed, command: str) -> None:
+    installed.run("run", "--quiet", "--", "true")
+    done = shell(installed, f'"$D" {command} >/dev/full')
+    assert done.returncode == 125
+    assert b"the result could not be printed: No space left on device" in done.stderr
+    assert b"fault of docket" not in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("line", ['"$D" run --frobnicate 2>/dev/full', '"$D" verify nowhere 2>/dev/full'])
+def test_a_message_that_nobody_can_read_does_not_change_the_status(installed: Installed, line: str) -> None:
+    assert shell(installed, line).returncode == 2
+
+
+@pytest.fixture
+def unsynced(tmp_path: Path) -> Path:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    library = tmp_path / "unsynced.so"
+    source = ROOT / "tests/fixtures/unsynced_directories.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_that_cannot_sync_directories_is_used_and_that_is_said_once(
+    installed: Installed, unsynced: Path, code: int
+) -> None:
+    env = {"LD_PRELOAD": str(unsynced), "DIRSYNC_ERRNO": str(code)}
+    done = installed.run("run", "--snapshot", "--", "env", "-u", "LD_PRELOAD", "sh", "-c", "exit 4", env=env)
+    assert done.status == 4
+    assert done.err.count("cannot sync a directory") == 1
+    assert any("cannot sync a directory" in limit for limit in installed.receipt()["limits"])
+    assert installed.verdict()["verdict"] == "verified"
+
+
+def test_a_failing_sync_of_a_directory_is_not_taken_for_a_missing_one(installed: Installed, unsynced: Path) -> None:
+    env = {"LD_PRELOAD": str(unsynced), "DIRSYNC_ERRNO": str(errno.EIO)}
+    done = installed.run("run", "--", "touch", "started", env=env)
+    assert done.status == 2
+    assert "Input/output error" in done.err
+    assert not (installed.directory / "started").exists()
+
+
+def test_where_directories_can_be_synced_nothing_is_said_of_it(installed: Installed) -> None:
+    done = installed.run("run", "--", "true")
+    assert "sync" not in done.err
+    assert not any("sync a directory" in limit for limit in installed.receipt()["limits"])
+
+
+def test_the_receipt_calls_prevented_only_what_a_trial_showed(installed: Installed) -> None:
+    """Whoever may trace every process can open docket's memory: with that right it is not called hidden."""
+    installed.run("run", "--", "grep", "CapEff", "/proc/self/status")
+    effective = int(installed.run("run", "--quiet", "--", "grep", "CapEff", "/proc/self/status").out.split()[1], 16)
+    mechanisms = installed.receipt()["enforcement"]["mechanisms"]
+    assert mechanisms["memory"].startswith("not prevented" if effective >> 19 & 1 else "hidden")
+    assert mechanisms["process_tree"] == "guardian as child subreaper"
+    assert all(
+        words.startswith("not prevented")
+        for name, words in mechanisms.items()
+        if name not in ("memory", "process_tree")
+    )
+
+
+def test_control_characters_of_the_agent_reach_no_output(installed: Installed) -> None:
+    """A label with an escape sequence, C1 and bidirectional controls, through every command that shows it."""
+    label = "a\x1b]0;owned\x07\x9b31m\u202egnp"
+    runs = [installed.run("run", "--label", label, "--", "true", "\x1b[2J\x85")]
+    for command in (
+        ("ls",),
+        ("ls", "--json"),
+        ("report", ".docket/latest"),
+        ("report", "--json", ".docket/latest"),
+        ("verify", ".docket/latest"),
+        ("verify", "--json", ".docket/latest"),
+        ("doctor",),
+        ("doctor", "--json"),
+        ("watch", "--once", "latest"),
+        ("watch", "--once", "--json", "latest"),
+        ("verify", f"nowhere{label}"),
+        ("ls", f"--{label}"),
+        ("report", f"nowhere{label}"),
+    ):
+        runs.append(installed.run(*command))
+    for done in runs:
+        assert not set(done.out + done.err) & {"\x1b", "\x07", "\x9b", "\x85", "\u202e"}
+    (row,) = json.loads(installed.run("ls", "--json").out)
+    assert row["label"] == label
