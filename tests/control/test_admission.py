@@ -293,3 +293,52 @@ def test_the_breaker_does_not_wait_for_an_answer_that_comes_later() -> None:
     assert isinstance(g.admit(call(), later), Admitted)
     assert g.inflight == 2
     assert not g.settle(probe, call(), Ended(reason="background", status=200), None, later).events
+
+
+def test_a_bill_that_is_not_all_known_books_at_least_its_hold() -> None:
+    g = gate(caps(max_usd=1.0, hold="worst"))
+    admitted = admit(g)
+    held = g.budget.usd.reserved
+    counts = Counts(source="partial", items=(("input", 1), ("output", 1)), unread=("new_fee",))
+    seen = Observation(terminal="complete", counts=counts, model="acme-chat-1", size=10)
+    settled = g.settle(admitted, call(), COMPLETE, seen, NOW)
+    assert settled.usage is not None
+    assert (settled.usage.unread, settled.usage.estimate) == (("new_fee",), None)
+    assert str(settled.usage.cost_usd) == "0.000012"
+    assert g.budget.usd.booked == held > settled.usage.cost_usd.pico
+
+
+@pytest.mark.parametrize(
+    ("asked", "served", "tier", "cost"),
+    [
+        ("flex", None, "unknown", None),
+        ("flex", "flex", "flex", "0.00035"),
+        ("flex", "default", "standard", "0.0007"),
+        ("auto", None, "standard", "0.0007"),
+        (None, None, "standard", "0.0007"),
+        (None, "turbo", "turbo", None),
+    ],
+)
+def test_a_tier_that_nobody_named_is_never_the_standard_one(
+    asked: str | None, served: str | None, tier: str, cost: str | None
+) -> None:
+    g = gate(caps(max_usd=1.0))
+    settled = g.settle(admit(g, tier=asked), call(tier=asked), COMPLETE, answer(tier=served), NOW)
+    assert settled.usage is not None
+    assert settled.tier == tier
+    assert (str(settled.usage.cost_usd) if settled.usage.cost_usd is not None else None) == cost
+
+
+def test_every_model_that_a_call_may_use_is_judged_and_needs_a_price() -> None:
+    assert refused(gate('[models]\ndeny = ["b-*"]\n'), others=("b-1",)).code == "model_denied"
+    assert refused(gate('[models]\nallow = ["acme-*"]\n'), others=("b-1",)).code == "model_denied"
+    unpriced = refused(gate(caps(max_usd=1.0)), others=("b-1",))
+    assert unpriced.code == "unpriced"
+    assert "b-1" in unpriced.message
+
+
+def test_a_call_holds_the_expected_figure_of_its_dearest_model() -> None:
+    alone, both = gate(caps(max_usd=1.0)), gate(caps(max_usd=1.0))
+    admit(alone)
+    admit(both, others=("acme-chat-2",))
+    assert both.budget.usd.reserved == 2 * alone.budget.usd.reserved

@@ -14,7 +14,7 @@ from docket.control.budget import Amounts
 from docket.control.rebooking import Rebooking, spent_cap
 from docket.ledger.codec import to_data
 from docket.ledger.events import CallNumber, Hold, ModelRequest, ModelResponse
-from docket.ledger.usage import Counts
+from docket.ledger.usage import Counts, Part
 from docket.policy.model import Budget, Caps, Policy
 from docket.pricing.estimate import Calibration
 from docket.primitives.instant import Duration
@@ -26,19 +26,35 @@ from tests.kit.calls import call_of
 from tests.kit.entries import entry
 
 TABLE = read_prices(None, "2026-11-30")
-ENDPOINT = registry.recognise("openai", "POST", "/v1/chat/completions")
+ENDPOINT = registry.recognise("openai", "POST", "/v1/responses")
 kinds = st.sampled_from(["input", "output", "cache_read", "web_search", "unheard-of"])
-counts = st.builds(
-    Counts,
-    source=st.sampled_from(["reported", "partial", "none"]),
-    items=st.dictionaries(kinds, st.integers(0, 10**6), max_size=3).map(lambda items: tuple(items.items())),
-).map(lambda count: Counts(source="none") if count.source == "none" else count)
+quantities = st.dictionaries(kinds, st.integers(0, 10**6), max_size=3).map(lambda items: tuple(items.items()))
+models = st.sampled_from([None, "gpt-4o-mini", "gpt-4o", "no-such-model"])
+
+
+@st.composite
+def counts(draw: st.DrawFn) -> Counts:
+    """What a provider may have said: of one attempt or several, all known or not."""
+    source = draw(st.sampled_from(["reported", "partial", "none"]))
+    unread = draw(st.sampled_from([(), ("new_fee",)])) if source != "reported" else ()
+    if source == "none":
+        return Counts(source="none", unread=unread)
+    parts = tuple(draw(st.lists(st.builds(Part, models, quantities), max_size=3)))
+    items: dict[str, int] = dict(draw(quantities)) if not parts else {}
+    for part in parts:
+        for kind, quantity in part.items:
+            items[kind] = items.get(kind, 0) + quantity
+    assumed = draw(st.sampled_from([(), ("details",)]))
+    return Counts(source, tuple(items.items()), unread=unread, assumed=assumed, parts=parts)
+
+
 holds = st.builds(Amounts, usd=st.integers(0, 10**12), tokens=st.integers(0, 10**5), calls=st.just(1))
 calls = st.tuples(
-    counts,
+    counts(),
     holds,
-    st.sampled_from(["complete", "truncated", "client-gone", "connect", "status"]),
+    st.sampled_from(["complete", "truncated", "client-gone", "connect", "status", "unterminated", "background"]),
     st.sampled_from(["gpt-4o", "no-such-model"]),
+    st.sampled_from([b"{}", b'{"background": true}']),
 )
 
 
@@ -69,12 +85,12 @@ def request(number: int, hold: Amounts) -> Any:
 
 @given(st.lists(calls, max_size=6), st.sampled_from(["refuse", "count-only"]), holds)
 def test_the_fold_of_the_ledger_books_what_the_gate_booked(
-    made: list[tuple[Counts, Amounts, str, str]], unpriced: str, left_open: Amounts
+    made: list[tuple[Counts, Amounts, str, str, bytes]], unpriced: str, left_open: Amounts
 ) -> None:
     booking = Booking(Policy(budget=Budget(unpriced=unpriced)), TABLE, Calibration())
     rebooking, expected = Rebooking(), Amounts()
-    for number, (counted, hold, reason, model) in enumerate(made, 1):
-        call = call_of(ENDPOINT, b"{}", "/v1/chat/completions", upstream="openai")
+    for number, (counted, hold, reason, model, body) in enumerate(made, 1):
+        call = call_of(ENDPOINT, body, "/v1/responses", upstream="openai")
         status = 500 if reason == "status" else None if reason == "connect" else 200
         ended = Ended(reason=reason, status=status, error_type=None, retry_after=False)
         seen = None if reason == "connect" else Observation(terminal="complete", counts=counted, model=model)
