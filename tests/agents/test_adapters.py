@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from docket.agents.adapter import Adaptation, Launch
+from docket.agents.adapter import PRIVATE_HOME, Adaptation, Launch
 from docket.agents.registry import AGENTS, named, recognise
 from docket.policy.parse import parse
 from docket.policy.render import render
@@ -54,10 +55,35 @@ def test_an_agent_is_known_by_its_commands_name(command: str, name: str, at: int
         assert found.name in ("generic", "aider")
 
 
-def test_codex_gets_its_address_by_option_and_its_key_under_the_name_it_reads() -> None:
+def test_codex_gets_a_private_home_with_its_address_and_its_key_under_the_name_it_reads() -> None:
     adapted = adapt("codex", "codex", "exec", "hi", OPENAI_API_KEY="SECRETKEY")
-    assert adapted.argv == ("codex", "-c", f'openai_base_url="{URLS["openai"]}"', "exec", "hi")
+    assert adapted.argv == ("codex", "exec", "hi")
     assert adapted.environment == {"CODEX_API_KEY": "SECRETKEY"}
+    assert adapted.home_variable == "CODEX_HOME"
+    assert tomllib.loads(adapted.files["config.toml"]) == {"openai_base_url": URLS["openai"]}
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        'model = "gpt-5"\n[mcp_servers.x]\ncommand = "openai_base_url = 1"\n',
+        'openai_base_url = "https://corp.example/v1"\nmodel = "gpt-5"\n',
+        '# mine\nmodel = "x"\n  "openai_base_url"   = "https://corp.example/v1"\n[profiles.openai_base_url]\nx = 1\n',
+        "",
+    ],
+)
+def test_codex_keeps_the_users_configuration_but_for_the_address(own: str) -> None:
+    launch = Launch(argv=("codex",), at=0, environ={}, base_urls=URLS, home=HOME, read=lambda path: own)
+    written = named("codex").adapt(launch).files["config.toml"]  # type: ignore[union-attr]
+    assert tomllib.loads(written) == {**tomllib.loads(own), "openai_base_url": URLS["openai"]}
+
+
+@pytest.mark.parametrize("own", ["no toml", 'openai_base_url = """\nhttps://x\n"""\n'])
+def test_a_codex_configuration_that_cannot_be_extended_is_named(own: str) -> None:
+    launch = Launch(argv=("codex",), at=0, environ={}, base_urls=URLS, home=HOME, read=lambda path: own)
+    adapted = named("codex").adapt(launch)  # type: ignore[union-attr]
+    assert "config.toml" in adapted.problems[0]
+    assert not adapted.files
 
 
 def test_a_codex_that_is_logged_in_with_chatgpt_is_named_as_out_of_reach() -> None:
@@ -89,6 +115,7 @@ def test_what_cannot_be_attached_is_named_with_the_way_out() -> None:
     assert "Vertex" in adapt("gemini-cli", "gemini", GOOGLE_GENAI_USE_VERTEXAI="true", GEMINI_API_KEY="k").problems[0]
     assert "Bedrock" in adapt("claude-code", "claude", CLAUDE_CODE_USE_BEDROCK="1").problems[0]
     assert not adapt("claude-code", "claude", CLAUDE_CODE_USE_BEDROCK="0").problems
+    assert "leave it out" in adapt("codex", "codex", "-c", "openai_base_url=x", CODEX_API_KEY="k").problems[0]
     assert "leave it out" in adapt("aider", "aider", "--openai-api-base=https://x").problems[0]
 
 
@@ -97,8 +124,8 @@ def test_claude_code_is_overridden_only_where_its_settings_name_an_address() -> 
     assert (plain.argv, plain.did) == (("claude", "-p", "hi"), ())
     settings = {"env": {"ANTHROPIC_BASE_URL": "https://corp.example"}}
     moved = adapt("claude-code", "claude", "-p", "hi", files={".claude/settings.json": settings}, ANTHROPIC_API_KEY="k")
-    assert moved.argv[1] == "--settings"
-    assert json.loads(moved.argv[2]) == {"env": {"ANTHROPIC_BASE_URL": URLS["anthropic"]}}
+    assert moved.argv[1:3] == ("--settings", f"{PRIVATE_HOME}/settings.json")
+    assert json.loads(moved.files["settings.json"]) == {"env": {"ANTHROPIC_BASE_URL": URLS["anthropic"]}}
     assert "quota" in adapt("claude-code", "claude").did[0]
 
 

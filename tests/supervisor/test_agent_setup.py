@@ -38,7 +38,9 @@ def test_a_private_home_holds_the_settings_and_links_the_rest(tmp_path: Path) ->
 
 def test_an_agent_can_be_named_or_left_alone(tmp_path: Path) -> None:
     argv = ("./start-it.sh", "x")
-    assert adapt(argv, {}, ROUTES, cwd=tmp_path, agent="codex").argv[1] == "-c"
+    adapted = adapt(argv, {"HOME": str(tmp_path)}, ROUTES, cwd=tmp_path, agent="codex")
+    assert (adapted.argv, "CODEX_HOME" in adapted.environment) == (argv, True)
+    adapted.tidy()
     assert adapt(("codex",), {}, ROUTES, cwd=tmp_path, enabled=False).argv == ("codex",)
     with pytest.raises(UsageError, match="cobex"):
         check_agent("cobex")

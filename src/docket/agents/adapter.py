@@ -1,7 +1,8 @@
 """How a known agent is pointed at the boundary: a value in, a value out.
 
 Invariant: adapting reads nothing but what it is given and writes nothing; the supervisor applies the result and says
-what was adapted. The address of the boundary holds the run's token, so no text for people ever holds it.
+what was adapted. The address of the boundary holds the run's token: no text for people holds it, and no command line,
+which every user of the machine can read (proc(5), /proc/PID/cmdline).
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from docket.policy.model import Policy
+
+PRIVATE_HOME = "{docket-home}"
+"""Stands in a command line for the directory of the private settings home, whose name is not known yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +43,13 @@ class Adaptation:
     """What changes for one agent. ``did`` and ``problems`` are for people and hold no address and no credential."""
 
     argv: tuple[str, ...]
+    """The command line; PRIVATE_HOME in one of its words is replaced where there are files."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Variables that are set besides the base URLs."""
     files: Mapping[str, str] = field(default_factory=dict)
     """Files of a private settings home, by relative path."""
     linked: tuple[Path, str] | None = None
-    """A directory of the user's whose other entries appear in the private home too, and where."""
+    """A directory of the user's whose other entries appear in the private home too, and where ("" is the home)."""
     home_variable: str | None = None
     """The variable that is to hold that home's directory, where there are files."""
     did: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import orjson
 
-from docket.agents.adapter import Adaptation, Agent, Launch
+from docket.agents.adapter import PRIVATE_HOME, Adaptation, Agent, Launch
 from docket.agents.presets import preset
 from docket.policy.model import Policy
 
@@ -16,15 +16,16 @@ CLOUDS = {"CLAUDE_CODE_USE_BEDROCK": "Amazon Bedrock", "CLAUDE_CODE_USE_VERTEX":
 """Variables that make it call another cloud, whatever ``ANTHROPIC_BASE_URL`` says."""
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 VARIABLE = "ANTHROPIC_BASE_URL"
+SETTINGS = "settings.json"
 
 
 def adapt(launch: Launch) -> Adaptation:
-    """Its own settings win over the environment, so an address in them is overridden by ``--settings``."""
+    """Its own settings win over the environment, so an address in them is overridden by a file for ``--settings``."""
     did: list[str] = []
-    argv = launch.argv
+    argv, files = launch.argv, {}
     if any(VARIABLE in env for env in _settings_environments(launch)):
-        inline = orjson.dumps({"env": {VARIABLE: launch.base_urls["anthropic"]}}).decode()
-        argv = launch.with_options("--settings", inline)
+        files = {SETTINGS: orjson.dumps({"env": {VARIABLE: launch.base_urls["anthropic"]}}).decode()}
+        argv = launch.with_options("--settings", f"{PRIVATE_HOME}/{SETTINGS}")
         did.append(f"--settings overrides the {VARIABLE} of its settings file")
     problems = [
         f"{variable} makes Claude Code call {cloud}, which docket cannot see; unset it and give {KEYS[0]}"
@@ -33,7 +34,7 @@ def adapt(launch: Launch) -> Adaptation:
     ]
     if not any(launch.environ.get(key) for key in KEYS):
         did.append("no API key is set: with a subscription login use --budget-mode quota, its dollars are not billed")
-    return Adaptation(argv=argv, did=tuple(did), problems=tuple(problems))
+    return Adaptation(argv=argv, files=files, did=tuple(did), problems=tuple(problems))
 
 
 def _settings_environments(launch: Launch) -> Iterator[dict[str, object]]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from docket.agents.adapter import Adaptation, Launch
+from docket.agents.adapter import PRIVATE_HOME, Adaptation, Launch
 from docket.agents.registry import AGENTS, named, recognise
 from docket.errors import UsageError
 from docket.supervisor.environment import Route
@@ -85,7 +85,7 @@ def adapt(
     variables = {adaptation.home_variable: str(home)} if adaptation.home_variable and home else {}
     return Adapted(
         agent=found.name,
-        argv=adaptation.argv,
+        argv=tuple(word.replace(PRIVATE_HOME, str(home)) for word in adaptation.argv) if home else adaptation.argv,
         environment={**environment, **adaptation.environment, **variables},
         did=adaptation.did,
         problems=adaptation.problems,
