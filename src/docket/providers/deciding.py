@@ -66,13 +66,18 @@ def ambiguity(body: bytes, document: Document, repeated: set[str] | None = None)
     ``document`` is ``body`` as it was read. Members of messages and of whatever else decides nothing may repeat;
     ``repeated`` takes the names of those that do.
     """
-    if orjson.dumps(document) == body:  # written so, nothing can have been dropped
+    if orjson.dumps(document) == body or _as_python_writes(document, body):  # nothing can have been dropped
         return _misread(document)
     try:
         whole = json.loads(body, object_pairs_hook=partial(_pairs, repeated))
     except (ValueError, RecursionError):
         return "a number or a depth that JSON readers differ on"
     return _repeated(whole) or _misread(document)
+
+
+def _as_python_writes(document: Document, body: bytes) -> bool:
+    """Whether ``body`` is ``document`` as Python's own encoder writes it, as many clients do."""
+    return b'": ' in body[:MAX_NAME] and json.dumps(document).encode() == body  # noqa: TID251 - a client's spelling
 
 
 def _pairs(repeated: set[str] | None, pairs: list[tuple[str, object]]) -> dict[str, object]:
