@@ -31,6 +31,7 @@ from docket.ledger.events import (
     SessionStart,
 )
 from docket.ledger.usage import Item, Usage
+from docket.primitives.canonical import encode
 from docket.primitives.digest import sha256_hex
 from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
@@ -113,7 +114,7 @@ def make(directory: Path, events: int) -> None:
         docket=NUMBER,
         session=0,
         run_key=key.public.hex(),
-        policy=build.document_digest(POLICY),
+        policy=sha256_hex(encode(POLICY)),
         prices=PRICES,
         tool={"name": "docket"},
         platform={"system": "Linux"},

@@ -14,9 +14,10 @@ import (
 
 // Value is one JSON value. Kind is 'n' null, 't' true, 'f' false, '0' integer, 's' string, 'o' object, 'a' array.
 type Value struct {
-	Kind byte
-	Num  int64
-	Raw  []byte
+	Kind    byte
+	private bool // a member named private stands in it, or below
+	Num     int64
+	Raw     []byte
 	*compound
 }
 
@@ -34,6 +35,8 @@ var errCanonical = errors.New("not in canonical form")
 type parser struct {
 	data     []byte
 	at       int
+	last     Value    // the value that was read last
+	event    Event    // and the event, where the document is one
 	names    []string // of the objects under way
 	items    []Value
 	ownNames slab[string] // of finished ones
@@ -63,10 +66,14 @@ func (s *slab[T]) keep(some []T) []T {
 func (s *slab[T]) reset() { s.current = s.current[:0] }
 
 // compound makes the value of an object or array, whose members are those behind these marks of the stacks.
-func (p *parser) compound(kind byte, start, names, items int) Value {
+func (p *parser) compound(kind byte, start, names, items int) {
 	held := &p.own.keep([]compound{{p.ownNames.keep(p.names[names:]), p.ownItems.keep(p.items[items:])}})[0]
 	p.names, p.items = p.names[:names], p.items[:items]
-	return Value{Kind: kind, Raw: p.data[start:p.at], compound: held}
+	private := false
+	for i := range held.Items {
+		private = private || held.Items[i].private || kind == 'o' && held.Names[i] == "private"
+	}
+	p.last = Value{Kind: kind, Raw: p.data[start:p.at], compound: held, private: private}
 }
 
 // parse reads one canonical document without its line feed (C-2 to C-6).
@@ -81,14 +88,13 @@ func (p *parser) parse(data []byte) (Value, error) {
 	p.ownNames.reset()
 	p.ownItems.reset()
 	p.own.reset()
-	value, err := p.value(1)
-	if err != nil {
+	if err := p.value(1); err != nil {
 		return Value{}, err
 	}
 	if p.at != len(data) {
 		return Value{}, errors.New("bytes after the document")
 	}
-	return value, nil
+	return p.last, nil
 }
 
 // document is parse for a document, which is an object whose private members are whole (C-1, S-1).
@@ -100,10 +106,7 @@ func (p *parser) document(data []byte) (Value, error) {
 	if value.Kind != 'o' {
 		return value, errors.New("not an object")
 	}
-	if bytes.Contains(data, privateName) {
-		return value, checkPrivate(value)
-	}
-	return value, nil
+	return value, checkPrivate(&value)
 }
 
 // document takes one document and its single LF (C-1).
@@ -121,14 +124,16 @@ func (p *parser) peek() byte {
 	return 0
 }
 
-func (p *parser) value(depth int) (Value, error) {
+// value reads the next value, which is then the last.
+func (p *parser) value(depth int) error {
 	start := p.at
 	switch b := p.peek(); {
 	case b == '"':
 		if _, err := p.text(); err != nil {
-			return Value{}, err
+			return err
 		}
-		return Value{compound: nothing, Kind: 's', Raw: p.data[start:p.at]}, nil
+		p.last = Value{compound: nothing, Kind: 's', Raw: p.data[start:p.at]}
+		return nil
 	case b == '{':
 		return p.object(depth)
 	case b == '[':
@@ -139,13 +144,14 @@ func (p *parser) value(depth int) (Value, error) {
 	for _, word := range [...]string{"true", "false", "null"} {
 		if rest := p.data[p.at:]; len(rest) >= len(word) && string(rest[:len(word)]) == word {
 			p.at += len(word)
-			return Value{compound: nothing, Kind: word[0], Raw: p.data[start:p.at]}, nil
+			p.last = Value{compound: nothing, Kind: word[0], Raw: p.data[start:p.at]}
+			return nil
 		}
 	}
-	return Value{}, errCanonical
+	return errCanonical
 }
 
-func (p *parser) integer() (Value, error) {
+func (p *parser) integer() error {
 	start := p.at
 	negative := p.peek() == '-'
 	if negative {
@@ -157,41 +163,52 @@ func (p *parser) integer() (Value, error) {
 		number = number*10 + int64(b-'0')
 		p.at++
 		if number > maxInt {
-			return Value{}, errors.New("integer beyond 2^53-1")
+			return errors.New("integer beyond 2^53-1")
 		}
 	}
 	digits := p.data[first:p.at]
 	if len(digits) == 0 || digits[0] == '0' && (len(digits) > 1 || negative) {
-		return Value{}, errCanonical
+		return errCanonical
 	}
 	if negative {
 		number = -number
 	}
-	return Value{compound: nothing, Kind: '0', Num: number, Raw: p.data[start:p.at]}, nil
+	p.last = Value{compound: nothing, Kind: '0', Num: number, Raw: p.data[start:p.at]}
+	return nil
 }
 
 // text reads a string and reports whether it holds an escape.
 func (p *parser) text() (bool, error) {
 	escaped := false
 	p.at++
-	for p.at < len(p.data) {
+	for {
+		for p.at < len(p.data) && plainBytes[p.data[p.at]] {
+			p.at++
+		}
+		if p.at == len(p.data) {
+			return escaped, errCanonical
+		}
 		switch b := p.data[p.at]; {
 		case b == '"':
 			p.at++
 			return escaped, nil
 		case b < 0x20:
 			return escaped, errCanonical
-		case b == '\\':
-			escaped = true
-			if err := p.escape(); err != nil {
-				return escaped, err
-			}
-		default:
-			p.at++
+		}
+		escaped = true
+		if err := p.escape(); err != nil {
+			return escaped, err
 		}
 	}
-	return escaped, errCanonical
 }
+
+// plainBytes stand for themselves in a string.
+var plainBytes = func() (found [256]bool) {
+	for b := range found {
+		found[b] = b >= 0x20 && b != '"' && b != '\\'
+	}
+	return found
+}()
 
 func (p *parser) escape() error {
 	rest := p.data[p.at:]
@@ -216,38 +233,38 @@ func (p *parser) escape() error {
 	return nil
 }
 
-func (p *parser) object(depth int) (Value, error) {
+func (p *parser) object(depth int) error {
 	if depth > maxDepth {
-		return Value{}, errors.New("nested deeper than 32")
+		return errors.New("nested deeper than 32")
 	}
 	start, names, items := p.at, len(p.names), len(p.items)
 	p.at++
 	for p.peek() != '}' {
 		if len(p.names) > names {
 			if p.peek() != ',' {
-				return Value{}, errCanonical
+				return errCanonical
 			}
 			p.at++
 		}
 		name, err := p.name()
 		if err != nil {
-			return Value{}, err
+			return err
 		}
 		if len(p.names) > names && p.names[len(p.names)-1] >= name {
-			return Value{}, errors.New("members not sorted, or twice")
+			return errors.New("members not sorted, or twice")
 		}
 		if p.peek() != ':' {
-			return Value{}, errCanonical
+			return errCanonical
 		}
 		p.at++
-		member, err := p.value(depth + 1)
-		if err != nil {
-			return Value{}, err
+		if err := p.value(depth + 1); err != nil {
+			return err
 		}
-		p.names, p.items = append(p.names, name), append(p.items, member)
+		p.names, p.items = append(p.names, name), append(p.items, p.last)
 	}
 	p.at++
-	return p.compound('o', start, names, items), nil
+	p.compound('o', start, names, items)
+	return nil
 }
 
 func (p *parser) name() (string, error) {
@@ -255,6 +272,10 @@ func (p *parser) name() (string, error) {
 		return "", errCanonical
 	}
 	start := p.at
+	if name, known := goodNames.find(p.data[start+1:]); known {
+		p.at += len(name) + 2
+		return name, nil
+	}
 	escaped, err := p.text()
 	if err != nil {
 		return "", err
@@ -266,30 +287,54 @@ func (p *parser) name() (string, error) {
 	if len(name) < 1 || len(name) > maxName || !printable(name) {
 		return "", errors.New("member name is not 1 to 128 characters of U+0020 to U+007E")
 	}
+	if !escaped {
+		goodNames.put(name)
+	}
 	return name, nil
 }
 
-func (p *parser) array(depth int) (Value, error) {
+// nameTable holds names that were found good, without escapes, each where its first bytes and its length put it.
+type nameTable [1024]string
+
+var goodNames nameTable
+
+func (t *nameTable) slot(length int, first, last byte) *string {
+	return &t[(length*67+int(first)*13+int(last)*5)&1023]
+}
+
+// find gives the name that text begins with, up to its quote, if it is here.
+func (t *nameTable) find(text []byte) (string, bool) {
+	length := bytes.IndexByte(text, '"')
+	if length < 1 {
+		return "", false
+	}
+	known := *t.slot(length, text[0], text[length-1])
+	return known, known == string(text[:length])
+}
+
+func (t *nameTable) put(name string) { *t.slot(len(name), name[0], name[len(name)-1]) = name }
+
+func (p *parser) array(depth int) error {
 	if depth > maxDepth {
-		return Value{}, errors.New("nested deeper than 32")
+		return errors.New("nested deeper than 32")
 	}
 	start, items := p.at, len(p.items)
 	p.at++
 	for p.peek() != ']' {
 		if len(p.items) > items {
 			if p.peek() != ',' {
-				return Value{}, errCanonical
+				return errCanonical
 			}
 			p.at++
 		}
-		element, err := p.value(depth + 1)
-		if err != nil {
-			return Value{}, err
+		if err := p.value(depth + 1); err != nil {
+			return err
 		}
-		p.items = append(p.items, element)
+		p.items = append(p.items, p.last)
 	}
 	p.at++
-	return p.compound('a', start, len(p.names), items), nil
+	p.compound('a', start, len(p.names), items)
+	return nil
 }
 
 // seen holds member names, types and kinds that occurred: they recur, and each is made a string once.
@@ -297,15 +342,27 @@ var seen = map[string]string{}
 
 const maxSeen = 4096
 
+// recent are those of them that came last, by length and ends: most texts are found here.
+var recent nameTable
+
 func intern(text []byte) string {
-	if known, ok := seen[string(text)]; ok {
-		return known
+	if len(text) == 0 {
+		return ""
 	}
-	fresh := string(text)
-	if len(seen) < maxSeen && len(text) <= maxName {
-		seen[fresh] = fresh
+	slot := recent.slot(len(text), text[0], text[len(text)-1])
+	if *slot == string(text) {
+		return *slot
 	}
-	return fresh
+	known, ok := seen[string(text)]
+	if !ok {
+		known = string(text)
+		if len(seen) >= maxSeen || len(text) > maxName {
+			return known
+		}
+		seen[known] = known
+	}
+	*slot = known
+	return known
 }
 
 func printable(text string) bool {

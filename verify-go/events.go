@@ -77,15 +77,17 @@ func readLine(p *parser, line []byte) (*Event, error) {
 	if len(line)+1+longerBy(&doc) > maxLine {
 		return nil, errors.New("line longer than 1 MiB with its private members in their longer form")
 	}
-	return readEvent(doc)
+	return fillEvent(&p.event, doc)
 }
 
 // readEvent judges the shape of an event whose private members are whole.
-func readEvent(doc Value) (*Event, error) {
+func readEvent(doc Value) (*Event, error) { return fillEvent(new(Event), doc) }
+
+func fillEvent(e *Event, doc Value) (*Event, error) {
 	if err := lacking("event", misfit(&doc, eventFields)); err != nil {
 		return nil, err
 	}
-	e := &Event{doc: doc}
+	*e = Event{doc: doc}
 	for i, name := range doc.Names {
 		switch value := &doc.Items[i]; name {
 		case "seq":

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Section 3: the ledger, event by event (P-3), in memory that does not grow with it.
@@ -37,9 +38,8 @@ type Ledger struct {
 	unknown  map[string]bool
 	withheld map[string]bool
 	parser   parser
+	row      Row
 }
-
-var sessionType = []byte(`"type":"session.`)
 
 func newLedger(used func([]byte)) *Ledger {
 	genesis := hashPlain([]byte("docket-ledger/1"))
@@ -97,11 +97,10 @@ func (l *Ledger) session(e *Event) error {
 
 // add judges one event and takes it (P-3).
 func (l *Ledger) add(line []byte) *Failure {
-	p := &l.parser
-	if bytes.Contains(line, sessionType) { // these are kept
-		p, line = new(parser), append([]byte{}, line...)
+	e, err := readLine(&l.parser, line)
+	if err == nil && strings.HasPrefix(e.Type, "session.") { // these are kept
+		e, err = readLine(new(parser), bytes.Clone(line))
 	}
-	e, err := readLine(p, line)
 	if err != nil {
 		return &Failure{"ledger.form", fmt.Sprintf("event %d: %v", l.tree.size, err)}
 	}
@@ -117,7 +116,7 @@ func (l *Ledger) add(line []byte) *Failure {
 	if err := l.calls.add(e); err != nil {
 		return at("ledger.calls", err)
 	}
-	row, err := meteredRow(e)
+	row, err := l.metered(e)
 	if err != nil {
 		return at("ledger.usage", err)
 	}
@@ -136,13 +135,16 @@ func (l *Ledger) add(line []byte) *Failure {
 	return nil
 }
 
-func meteredRow(e *Event) (*Row, error) {
+// metered gives the bill of an event, until the next; nil where it has none.
+func (l *Ledger) metered(e *Event) (*Row, error) {
 	if e.Type != "model.response" && e.Type != "model.error" || e.Data.Get("usage") == nil {
 		return nil, nil
 	}
-	row, err := readUsage(e.Data.Get("usage"))
+	var err error
+	row := &l.row
+	*row, err = readUsage(e.Data.Get("usage"))
 	row.Provider, row.Model, row.Tier = e.Data.Get("provider"), e.Data.Get("model"), e.Data.Get("tier")
-	return &row, err
+	return row, err
 }
 
 func (l *Ledger) take(e *Event) {

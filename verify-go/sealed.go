@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"encoding/hex"
 	"errors"
 )
 
 // Section 2: the sealed form. Every private member stands for its commitment.
 
-var (
-	privateName = []byte(`"private":`)
-	scratch     []byte // for what is hashed and thrown away
-)
+var scratch []byte // for what is hashed and thrown away
 
 // disclosedShell and withheldSize are the bytes that an object of a private member takes around its value (L-2).
 const (
@@ -20,13 +16,16 @@ const (
 )
 
 // checkPrivate applies S-1 to every object of a document.
-func checkPrivate(v Value) error {
+func checkPrivate(v *Value) error {
+	if !v.private {
+		return nil
+	}
 	for i := range v.Items {
 		if v.Kind == 'o' && v.Names[i] == "private" {
 			if err := checkSealable(&v.Items[i]); err != nil {
 				return err
 			}
-		} else if err := checkPrivate(v.Items[i]); err != nil {
+		} else if err := checkPrivate(&v.Items[i]); err != nil {
 			return err
 		}
 	}
@@ -56,7 +55,7 @@ func isWithheld(v *Value) bool {
 
 // appendSealed appends the canonical bytes of the sealed form of v, without the members called skip of v itself (S-3).
 func appendSealed(out []byte, v *Value, skip string) []byte {
-	if skip == "" && !bytes.Contains(v.Raw, privateName) {
+	if skip == "" && !v.private {
 		return append(out, v.Raw...)
 	}
 	switch v.Kind {
@@ -117,7 +116,7 @@ func appendCommitments(out []byte, private *Value) []byte {
 
 // longerBy is what a line grows by when every private member is counted in its longer form (L-2).
 func longerBy(v *Value) int {
-	if !bytes.Contains(v.Raw, privateName) {
+	if !v.private {
 		return 0
 	}
 	grown := 0
@@ -137,7 +136,7 @@ func longerBy(v *Value) int {
 
 // withheldNames adds the names of withheld members to found.
 func withheldNames(v *Value, found map[string]bool) {
-	if !bytes.Contains(v.Raw, privateName) {
+	if !v.private {
 		return
 	}
 	for i := range v.Items {

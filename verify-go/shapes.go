@@ -97,13 +97,20 @@ func isCounts(v *Value) bool {
 	return true
 }
 
+var hexDigits = func() (found [256]bool) {
+	for _, b := range "0123456789abcdef" {
+		found[b] = true
+	}
+	return found
+}()
+
 // isHex says whether v is a string of exactly that many lower-case hex characters.
 func isHex(v *Value, characters int) bool {
 	if v.Kind != 's' || len(v.Raw) != characters+2 {
 		return false
 	}
 	for _, b := range v.Raw[1 : characters+1] {
-		if !(b >= '0' && b <= '9' || b >= 'a' && b <= 'f') {
+		if !hexDigits[b] {
 			return false
 		}
 	}
