@@ -6,6 +6,7 @@ import { MAX_DEPTH } from "./limits.mjs";
 import { parsePrivate } from "./sealed.mjs";
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+const SPECIAL = /[\\\u0000-\u001f]/;
 const PLAIN = /^[^"\\\u0000-\u001f]*$/;
 const SHORT = new Set([...'"\\bfnrt'].map((letter) => letter.charCodeAt(0)));
 const LONG = /^u00(0[0-7bef]|1[0-9a-f])$/;
@@ -27,19 +28,18 @@ export function textOf(bytes) {
 export const byteLength = (text) => (ASCII.test(text) ? text.length : encoder.encode(text).length);
 
 /**
- * The object that the canonical text states, in sealed form: {value, without(name), withheld, light, indexed}.
- * `without` gives the canonical text of the sealed object without its member `name`; `light` is what the text would weigh
+ * The object that the canonical text states, in sealed form: {value, rest, withheld, light, indexed}.
+ * `rest` is the canonical text of the sealed object without its member `name`; `light` is what the text would weigh
  * more with every private member in its longer form (L-2); `indexed` says whether a name looks like an index of an array:
  * such members lose their place in an object. Throws Malformed.
  */
-export function parse(text) {
-  const p = { text, at: 0, edits: [], withheld: [], light: 0, indexed: false };
-  const top = new Map();
+export function parse(text, name) {
+  const p = { text, at: 0, edits: [], withheld: [], light: 0, indexed: false, plain: !SPECIAL.test(text), name, span: undefined };
   if (text.charCodeAt(0) !== 123) bad("not an object");
-  const value = parseObject(p, 1, false, top);
+  const value = parseObject(p, 1, false);
   if (p.at !== text.length) bad("something after the object");
-  const { edits, withheld, light, indexed } = p;
-  return { value, withheld, light, indexed, without: (name) => sealedText(text, edits, top.get(name)) };
+  const { edits, withheld, light, indexed, span } = p;
+  return { value, withheld, light, indexed, rest: sealedText(text, edits, span) };
 }
 
 function sealedText(text, edits, gap) {
@@ -63,7 +63,7 @@ function sealedText(text, edits, gap) {
 export function parseValue(p, depth, data) {
   const c = p.text.charCodeAt(p.at);
   if (c === 34) return parseString(p);
-  if (c === 123) return parseObject(p, depth, data, null);
+  if (c === 123) return parseObject(p, depth, data);
   if (c === 91) return parseArray(p, depth, data);
   if (c === 45 || (c >= 48 && c <= 57)) return parseNumber(p);
   if (p.text.startsWith("true", p.at)) return (p.at += 4), true;
@@ -92,7 +92,7 @@ function parseString(p) {
   const end = p.text.indexOf('"', start);
   if (end < 0) bad("a string without end");
   const piece = p.text.slice(start, end);
-  if (PLAIN.test(piece)) {
+  if (p.plain || PLAIN.test(piece)) {
     p.at = end + 1;
     return piece;
   }
@@ -130,18 +130,26 @@ function parseArray(p, depth, data) {
   }
 }
 
+const MAX_NAMES = 4096;
+const goodNames = new Set();
+
+function checkName(name) {
+  if (!NAME.test(name)) bad("a name of another form");
+  if (goodNames.size < MAX_NAMES) goodNames.add(name);
+}
+
 /** The name of the next member, behind `before`; leaves the position on its value. */
 export function parseName(p, before) {
   if (p.text.charCodeAt(p.at) !== 34) bad(`no name at ${p.at}`);
   const name = parseString(p);
-  if (!NAME.test(name)) bad("a name of another form");
+  if (!goodNames.has(name)) checkName(name);
   if (before !== null && !(name > before)) bad("members out of order, or twice");
   if (p.text.charCodeAt(p.at) !== 58) bad(`no colon at ${p.at}`);
   p.at += 1;
   return name;
 }
 
-function parseObject(p, depth, data, spans) {
+function parseObject(p, depth, data) {
   if (depth > MAX_DEPTH) bad("nested too deeply");
   const object = {};
   p.at += 1;
@@ -153,7 +161,7 @@ function parseObject(p, depth, data, spans) {
     const value = name === "private" && !data ? parsePrivate(p, depth + 1) : parseValue(p, depth + 1, data);
     if (name === "__proto__") Object.defineProperty(object, name, { value, enumerable: true });
     else object[name] = value;
-    if (spans !== null) spans.set(name, [start, p.at]);
+    if (depth === 1 && name === p.name) p.span = [start, p.at];
     before = name;
     const c = p.text.charCodeAt(p.at);
     p.at += 1;
@@ -163,10 +171,10 @@ function parseObject(p, depth, data, spans) {
 }
 
 /** A document of one line (C-1) in sealed form. Throws Fail(check). */
-export function documentOf(bytes, check) {
+export function documentOf(bytes, check, name) {
   if (bytes.at(-1) !== 10) throw new Fail(check, "without its line feed");
   try {
-    return parse(textOf(bytes.subarray(0, bytes.length - 1)));
+    return parse(textOf(bytes.subarray(0, bytes.length - 1)), name);
   } catch (error) {
     if (!(error instanceof Malformed)) throw error;
     throw new Fail(check, error.message);

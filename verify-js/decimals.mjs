@@ -7,9 +7,16 @@ export const isPrice = (v) => isAmount(v) && (v.split(".")[1] ?? "").length <= 6
 const PICO = 10n ** 12n;
 export const AMOUNT_LIMIT = 10n ** 15n * PICO; // what an amount is below: it has at most 15 whole digits
 
+let lastAmount = ""; // a cost is read where it is judged, and again where it is summed
+let lastPico = 0n;
+
 export function picoOf(amount) {
-  const [whole, fraction = ""] = amount.split(".");
-  return BigInt(whole) * PICO + BigInt(fraction.padEnd(12, "0"));
+  if (amount === lastAmount) return lastPico;
+  const dot = amount.indexOf(".");
+  lastPico =
+    dot < 0 ? BigInt(amount) * PICO : BigInt(amount.slice(0, dot) + amount.slice(dot + 1).padEnd(12, "0"));
+  lastAmount = amount;
+  return lastPico;
 }
 
 export function amountOf(pico) {

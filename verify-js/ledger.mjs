@@ -40,10 +40,10 @@ export class Ledger {
 
   /** Judge one line and take it in (P-3). Throws Fail. */
   add(line) {
-    const { value: e, without, withheld, indexed } = this.#form(line);
+    const { value: e, rest, withheld, indexed } = this.#form(line);
     if (e.seq !== this.size) throw new Fail("ledger.seq", `line ${this.size} has seq ${e.seq}`);
     if (e.prev !== this.head) throw new Fail("ledger.prev", `event ${e.seq}`);
-    if (sha256hex(`\u0000${without("hash")}`) !== e.hash) throw new Fail("ledger.hash", `event ${e.seq}`);
+    if (sha256hex(`\u0000${rest}`) !== e.hash) throw new Fail("ledger.hash", `event ${e.seq}`);
     if (e.elapsed_us < this.elapsed) throw new Fail("ledger.time", `event ${e.seq}`);
     this.#sessions(e);
     if (e.type.startsWith("model.")) this.calls.add(e.type, e.data.call);
@@ -65,7 +65,7 @@ export class Ledger {
     if (line.length + 1 > MAX_LINE) throw new Fail("ledger.form", `${where} is too long`);
     let parsed;
     try {
-      parsed = parse(textOf(line));
+      parsed = parse(textOf(line), "hash");
     } catch (error) {
       if (!(error instanceof Malformed)) throw error;
       throw new Fail("ledger.form", `${where}: ${error.message}`);
@@ -145,9 +145,9 @@ export class Ledger {
   /** Whether a line is a right start of a further session here (B-2). */
   async #isNextStart(line) {
     try {
-      const { value: e, without } = this.#form(line);
+      const { value: e, rest } = this.#form(line);
       if (e.type !== "session.start" || e.seq !== this.size || e.prev !== this.head) return false;
-      if (sha256hex(`\u0000${without("hash")}`) !== e.hash || e.elapsed_us < this.elapsed) return false;
+      if (sha256hex(`\u0000${rest}`) !== e.hash || e.elapsed_us < this.elapsed) return false;
       this.#sessions(e);
       const before = this.starts.at(-1).data.endorsement;
       if (before !== undefined && e.data.endorsement?.key !== before.key) return false;

@@ -50,7 +50,7 @@ class Procedure {
     if (this.given.receipt !== null) {
       const { receipt, parsed } = receiptOf(this.given.receipt);
       this.receipt = receipt;
-      this.signedText = parsed.without("signatures");
+      this.signedText = parsed.rest;
       this.withheld = parsed.withheld;
       this.pass("receipt.form");
     }

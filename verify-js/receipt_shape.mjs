@@ -72,7 +72,7 @@ const isReceipt = shape({
 
 /** The receipt that bytes state: {receipt, parsed}. Throws Fail. */
 export function receiptOf(bytes) {
-  const parsed = documentOf(bytes, "receipt.form");
+  const parsed = documentOf(bytes, "receipt.form", "signatures");
   const receipt = parsed.value;
   if (!isReceipt(receipt)) throw new Fail("receipt.form", "a member is missing or of another shape");
   const roles = receipt.signatures.map((signature) => signature.role).join();

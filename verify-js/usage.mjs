@@ -1,6 +1,5 @@
 // Section 5: the bill of a metered event; F-6: the prices that it used.
 
-import { encode } from "./canonical.mjs";
 import { isAmount, isPrice, picoOf } from "./decimals.mjs";
 import { isName, isNatural, isObject, isString, listOf, optional } from "./shapes.mjs";
 
@@ -18,21 +17,32 @@ const isItems = listOf(isItem, 64);
 const isNamed = optional(listOf(isName, 16, 1));
 const isStated = optional(isAmount);
 
-const microCache = new Map();
+const MAX_RATES = 1024;
+const rates = { 1: new Map(), 1000000: new Map() };
+
+/** Picodollars of one piece: exact, since a price has at most six fractional digits. A number where that is safe. */
+function rateOf(unit, per) {
+  let rate = rates[per].get(unit);
+  if (rate === undefined) {
+    rate = per === 1 ? picoOf(unit) : picoOf(unit) / 1_000_000n;
+    if (rate <= BigInt(Number.MAX_SAFE_INTEGER)) rate = Number(rate);
+    if (rates[per].size < MAX_RATES) rates[per].set(unit, rate);
+  }
+  return rate;
+}
 
 /** Picodollars of priced items; null where one has no price (U-3). */
 export function costOf(items) {
   let sum = 0n;
+  let small = 0; // what still fits a number
   for (const { quantity, unit_usd: unit, per } of items) {
     if (unit === undefined) return null;
-    let pico = microCache.get(unit);
-    if (pico === undefined) {
-      pico = picoOf(unit);
-      if (microCache.size < 1024) microCache.set(unit, pico);
-    }
-    sum += per === 1 ? BigInt(quantity) * pico : (BigInt(quantity) * pico) / 1_000_000n; // a price has six digits: exact
+    const rate = rateOf(unit, per);
+    const more = typeof rate === "number" ? small + rate * quantity : NaN;
+    if (Number.isSafeInteger(more)) small = more; // so was the product, which is no greater
+    else sum += BigInt(rate) * BigInt(quantity);
   }
-  return sum;
+  return sum + BigInt(small);
 }
 
 /** Whether `said` is the amount of `cost`, absent exactly where that is null. */
@@ -54,9 +64,16 @@ export function usageFault(usage) {
   return saysCost(guess.cost_usd, costOf(guess.items)) ? null : "cost_usd of the estimate";
 }
 
-export const priceKey = (row) => encode([row.provider, row.model, row.tier, row.kind, row.unit_usd, row.per]);
+const keyOf = (provider, model, tier, { kind, unit_usd: unit, per }) =>
+  `${provider.length},${model.length},${tier.length},${kind.length}:${provider}${model}${tier}${kind}${unit}/${per}`;
 
-export const priceKeys = (provider, model, tier, usage) =>
-  usage.items
-    .filter((item) => item.unit_usd !== undefined)
-    .map((item) => priceKey({ ...item, provider, model: item.model ?? model, tier: item.tier ?? tier }));
+/** A used price as one string, whatever characters are in its members. */
+export const priceKey = (row) => keyOf(row.provider, row.model, row.tier, row);
+
+export function priceKeys(provider, model, tier, usage) {
+  const keys = [];
+  for (const item of usage.items) {
+    if (item.unit_usd !== undefined) keys.push(keyOf(provider, item.model ?? model, item.tier ?? tier, item));
+  }
+  return keys;
+}

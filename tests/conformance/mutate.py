@@ -1,4 +1,4 @@
-"""Mutants of vectors: by bytes, tokens, lines and documents; half of them kept canonical and made right again in part.
+"""Mutants of vectors: by bytes, tokens, lines, documents and structure; most kept canonical, made right again in part.
 
 Everything is drawn from one seeded source, so that a mutant is told by seed and number alone.
 """
@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from conformance.restructure import restructure
 from docket.errors import DocketError
 from docket.ledger import checkpoint
 from docket.primitives.canonical import decode_object, encode
@@ -67,10 +68,16 @@ _TOKEN = re.compile(rb'-?[0-9]+(?=[,}\]])|"(?:[^"\\]|\\.)*"|true|false|null')
 def mutant(base: Files, dice: random.Random) -> Files:
     """``base`` with one to three things changed."""
     files = {name: data for name, data in base.items() if name != "expect.toml"}
-    if dice.random() < 0.5:
+    kind = dice.random()
+    if kind < 0.25:
         for _ in range(dice.randint(1, 2)):
             files = dice.choice(_RAW)(files, dice)
         return files
+    if kind < 0.75:
+        documents = _documents(files)
+        for _ in range(dice.randint(1, 3)):
+            restructure(documents, dice)
+        return repaired(_spelled(files, documents), dice.randint(0, 4))
     for _ in range(dice.randint(1, 2)):
         files = dice.choice(_CANONICAL)(files, dice)
     return repaired(files, dice.randint(0, 4))

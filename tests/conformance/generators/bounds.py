@@ -7,7 +7,7 @@ from typing import Any
 from conformance.catalog import vector
 from conformance.generators.checkpoints import signed
 from conformance.scene import edit_bare, ledger_of, opened, put, short
-from docket.primitives.canonical import JsonObject, encode
+from docket.primitives.canonical import JsonObject, decode_object, encode
 from docket.primitives.digest import leaf_hash
 from docket.primitives.merkle import Frontier
 from kit.recordings import Files, Recording, key
@@ -236,3 +236,32 @@ def _() -> Files:
         run.end()
     note = signed(run.size, bytes.fromhex(run.root), signer=run.sessions[0].key)
     return edit_bare(run, put("ledger.checkpoint", note.decode()), sign=True)
+
+
+def covering_less(tail: JsonObject) -> Files:
+    """A note whose ``data`` holds a hash and prev that a reader from the left takes for the event's: they cover what stands
+    before them and what stands behind the event's own, and nothing of ``tail`` between the two."""
+    run = opened(0)
+    run.add("note", {"a": 0})
+    line = ledger_of(run)["ledger.jsonl"].splitlines(keepends=True)[1]
+    event = decode_object(line[:-1])
+    prev, end = event["prev"], line[line.index(b',"prev"') : -1]
+    start = line[: line.index(b'"a":0') + len(b'"a":0')]
+    own = leaf_hash(start + end).hex()
+    spelled = encode(tail)[1:-1]
+    forged = (
+        start + f',"hash":"{own}","prev":"{prev}",'.encode() + spelled + b"}" + line[line.index(b',"elapsed_us"') :]
+    )
+    forged = forged.replace(event["hash"].encode(), own.encode())
+    return {"ledger.jsonl": ledger_of(run)["ledger.jsonl"].replace(line, forged)}
+
+
+for _phrase, _tail in (("text", {"text": "anything"}), ("members", {"text": "x", "z": [{"hash": 0, "prev": 1}]})):
+    vector(
+        "bounds",
+        f"hash-that-covers-no-{_phrase}",
+        "failed",
+        "ledger.hash",
+        rules="L-6",
+        comment="The members hash and prev of the event stand in its data too, and the hash fits those.",
+    )(lambda tail=_tail: covering_less(tail))
