@@ -100,12 +100,21 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Which models may be called. Names may hold * and ?; deny wins over allow."""
+    """Which models may be called, by whatever place names them (body, path, fallbacks, tools of the provider).
+
+    Names may hold * and ?; deny wins over allow.
+    """
 
     allow: tuple[str, ...] = key(
         Texts(), "If not empty, every other model is refused.", default=(), example='["claude-*", "gpt-5*"]'
     )
-    deny: tuple[str, ...] = key(Texts(), "Refused, whatever allow says.", default=(), example='["*-pro"]')
+    deny: tuple[str, ...] = key(
+        Texts(),
+        "Refused, whatever allow says; also by a name without what stands before its last / and after its @. Names that"
+        " stand for others at a provider (automatic routers, stored prompts) have to be denied themselves.",
+        default=(),
+        example='["*-pro"]',
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

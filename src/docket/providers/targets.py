@@ -18,7 +18,7 @@ _BEFORE_A_MODEL = frozenset({"models", "model", "endpoints", "tunedmodels", "dep
 _BEDROCK = frozenset({"invoke", "invoke-with-response-stream", "converse", "converse-stream"})
 
 USUAL_PATH = 256
-"""Characters of a path whose models are remembered: an agent uses a handful of them, and none is longer."""
+"""Characters of a path that is remembered once it was read: an agent uses a handful of them, and none is longer."""
 
 Segments = tuple[str, ...]
 

@@ -36,6 +36,7 @@ from docket.primitives.frozen import value
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
 from docket.providers.call import Call, Endpoint, Sent
+from docket.providers.targets import USUAL_PATH
 
 MAX_DECODED = 256 * 1024 * 1024
 """Bytes that a compressed request body may expand to in the copy that is read; beyond it 413."""
@@ -47,7 +48,7 @@ MAX_RETRY_DIGITS = 6
 
 @lru_cache(maxsize=1024)
 def _recognise(family: str, method: str, path: str, body: bool) -> Endpoint:
-    """As the registry does; an agent uses a handful of paths, and an unusual one costs what it costs."""
+    """As the registry does, once for each of the handful of paths that an agent uses."""
     return registry.recognise(family, method, path, body=body)
 
 
@@ -105,7 +106,8 @@ class Forwarder:
                 400, "malformed_target", message, client, family=route.family, upstream=route.name
             )
         has_body = body.framing.kind == "chunked" or bool(body.framing.length)
-        endpoint = _recognise(route.family, _method(head), path, has_body)
+        recognise = _recognise if len(path) <= USUAL_PATH else _recognise.__wrapped__
+        endpoint = recognise(route.family, _method(head), path, has_body)
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
