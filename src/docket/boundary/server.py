@@ -262,7 +262,21 @@ class Boundary:
     async def _upgrade(
         self, route: Route, head: RequestHead, found: Address, body: RequestBody, client: HttpClient
     ) -> None:
-        """Relay the Responses API; else 426, which makes a real agent turn to HTTP at once (404 costs it seconds)."""
+        """Relay the Responses API; else 426, which makes a real agent turn to HTTP at once (404 costs it seconds).
+
+        A body that an upgrade announces is refused: its bytes could be read as the other protocol's.
+        """
+        if not body.done:
+            await self._denials.turn_away(
+                400,
+                "upgrade_with_body",
+                "an upgrade request must not announce a body",
+                client,
+                family=route.family,
+                upstream=route.name,
+                close=True,
+            )
+            return
         if self._sockets is not None and await self._sockets.carry(route, head, found.rest, body, client.connection):
             raise ClientGoneError("the WebSocket has ended")
         message = "WebSocket is not carried here: use HTTP"

@@ -11,7 +11,8 @@ import re
 from collections.abc import Awaitable, Callable
 
 from docket.boundary.call.ports import Upstream, UpstreamAnswer
-from docket.boundary.http1.response import Informed, Outgoing
+from docket.boundary.http1.response import Outgoing
+from docket.boundary.http1.upstream_connection import Informed
 from docket.boundary.http1.wire import CHUNKED, Framing, Header, ResponseHead
 from docket.errors import UpstreamError
 from docket.ledger.events import FaultInjected

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from docket.boundary.answers.refusals import Answer
-from docket.boundary.http1.response import Informed, Outgoing
+from docket.boundary.http1.response import Outgoing
+from docket.boundary.http1.upstream_connection import Informed
 from docket.boundary.http1.wire import Framing, Header, ResponseHead
 from docket.control.breaker import Ended
 from docket.control.budget import Wait

@@ -7,13 +7,13 @@ Silence is limited, a stream that is alive is not: the limit counts only while t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Protocol
 
 from docket.boundary.http1.headers import crossing
 from docket.boundary.http1.origin import Origin
 from docket.boundary.http1.receiver import HIGH_WATER
-from docket.boundary.http1.upstream_connection import Link
+from docket.boundary.http1.upstream_connection import Informed, Link
 from docket.boundary.http1.wire import (
     ChunkedDecoder,
     Framing,
@@ -24,13 +24,11 @@ from docket.boundary.http1.wire import (
     encode_chunk,
     encode_last_chunk,
     encode_request,
+    ends_for_every_reader,
     response_framing,
 )
 from docket.errors import DocketError, UpstreamError
 from docket.primitives.frozen import value
-
-Informed: TypeAlias = Callable[[ResponseHead], Awaitable[None]]
-"""Takes a 1xx head on its way to the agent."""
 
 
 class Sendable(Protocol):
@@ -93,10 +91,9 @@ class Response:
         else:
             self._link.transport.write(out + _framed(whole, body))
         try:
-            while (answer := await self._link.head(self._silence)).status < 200:
-                if answer.status == 101:
-                    raise UpstreamError("the upstream switched protocols unasked", reason="truncated")
-                await informed(answer)
+            answer = await self._link.final_head(self._silence, informed)
+            if answer.status == 101:
+                raise UpstreamError("the upstream switched protocols unasked", reason="truncated")
             self.framing = response_framing(answer, self._method)
         except WireError as error:
             raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error
@@ -172,7 +169,7 @@ class Response:
         sending = self._sender is not None and not self._sender.done()
         unasked = self._chunks is not None and self._chunks.rest
         clean = not sending and not unasked and self.framing.kind != "close" and not self._link.ended
-        if clean and self.head.persists:
+        if clean and self.head.persists and ends_for_every_reader(self.head):
             self._given_back = True
             self._keep(self._link)
         else:

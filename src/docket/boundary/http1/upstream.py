@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from docket.boundary.http1.egress_proxy import ProxyRule
 from docket.boundary.http1.origin import Origin
-from docket.boundary.http1.response import Informed, Outgoing, Response, request_fields
-from docket.boundary.http1.upstream_connection import Link
+from docket.boundary.http1.response import Outgoing, Response, request_fields
+from docket.boundary.http1.upstream_connection import Informed, Link
 from docket.boundary.http1.wire import NO_BODY, ResponseHead, WireError, encode_request
 from docket.errors import UpstreamError
 
@@ -108,9 +108,7 @@ class Upstreams:
         fields = [*request_fields(request, NO_BODY), b"Connection: Upgrade", b"Upgrade: %b" % wanted]
         try:
             await link.write(encode_request(request.head.method, request.target, fields))
-            head = await link.head(self._limits.silence)
-            while head.status < 200 and head.status != 101:
-                head = await link.head(self._limits.silence)
+            head = await link.final_head(self._limits.silence, None)
         except WireError as error:
             link.close()
             raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error

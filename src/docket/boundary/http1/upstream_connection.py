@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import select
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from docket.boundary.http1.receiver import Receiver, wake
 from docket.boundary.http1.wire import MAX_RESPONSE_HEAD, ResponseHead, WireError, parse_response
 from docket.errors import UpstreamError
+
+Informed: TypeAlias = Callable[[ResponseHead], Awaitable[None]]
+"""Takes a 1xx head on its way to the agent."""
+MAX_INTERIM = 100
+"""Interim answers (1xx, RFC 9110 section 15.2) that are passed on before the final one."""
+INTERIM_SECONDS = 1.0
+"""How long interim answers count as a sign of life."""
 
 
 class Link(Receiver):
@@ -69,15 +78,20 @@ class Link(Receiver):
         """Whether bytes can be taken without waiting."""
         return bool(self._buffer)
 
-    def more(self, silence: float) -> asyncio.Future[bool]:
-        """To wait for bytes beyond those received: False when none come. Fails after ``silence`` seconds without."""
+    def more(self, silence: float, *, anew: bool = True) -> asyncio.Future[bool]:
+        """To wait for bytes beyond those received: False when none come. Fails after ``silence`` seconds without.
+
+        Those seconds count from now, or, where they do not begin ``anew``, from where they were counted before.
+        """
         coming = self._coming()
         if self.ended:
             coming.set_result(False)
             return coming
-        self._silence, self._since = silence, self._loop.time()
+        self._silence = silence
+        if anew:
+            self._since = self._loop.time()
         if self._watch is None:
-            self._watch = self._loop.call_later(silence, self._look)
+            self._watch = self._loop.call_at(self._since + silence, self._look)
         return coming
 
     def heard(self) -> None:
@@ -95,8 +109,8 @@ class Link(Receiver):
         else:
             self._watch = self._loop.call_later(rest, self._look)
 
-    async def head(self, silence: float) -> ResponseHead:
-        """The next head, within ``silence`` seconds of the last byte.
+    async def head(self, silence: float, *, anew: bool = True) -> ResponseHead:
+        """The next head, within ``silence`` seconds of the last byte (``anew`` as in ``more``).
 
         Raises UpstreamError where the connection ends before it, WireError where it is malformed.
         """
@@ -109,8 +123,25 @@ class Link(Receiver):
             scanned = len(self._buffer)
             if scanned > MAX_RESPONSE_HEAD:
                 raise WireError(f"the head is longer than {MAX_RESPONSE_HEAD} bytes")
-            if not await self.more(silence):
+            if not await self.more(silence, anew=anew):
                 raise UpstreamError("the connection ended before the head", reason="truncated")
+
+    async def final_head(self, silence: float, informed: Informed | None) -> ResponseHead:
+        """The head of the answer, or of a switch of protocols (101); ``informed`` gets every interim one before it.
+
+        Interim answers of the first second are signs of life; later ones are silence, and too many are refused, so
+        that none can keep a call open for ever. Raises as ``head`` does.
+        """
+        begun, anew = self._loop.time(), True
+        interim = 0
+        while (head := await self.head(silence, anew=anew)).status < 200 and head.status != 101:
+            interim += 1
+            if interim > MAX_INTERIM:
+                raise WireError(f"more than {MAX_INTERIM} interim answers")
+            anew = self._loop.time() - begun < INTERIM_SECONDS
+            if informed is not None:
+                await informed(head)
+        return head
 
     async def write(self, data: bytes) -> None:
         """Send, waiting for room. An upstream that ended its side is noticed by the reader, who knows its answer."""

@@ -178,23 +178,49 @@ def _headers(lines: list[bytes]) -> tuple[Header, ...]:
 def request_framing(head: RequestHead) -> Framing:
     """How the body of a request ends (RFC 9112 section 6.3). Raises WireError where readers could disagree."""
     named = head.named
-    if b"transfer-encoding" in named and (encodings := head.tokens(b"transfer-encoding")):
-        if b"content-length" in named or head.minor == 0:
-            raise WireError("Transfer-Encoding beside Content-Length or in HTTP/1.0")
-        if encodings != [b"chunked"]:
-            raise WireError("a transfer coding other than chunked", status=501)
-        return CHUNKED
+    if b"transfer-encoding" in named:
+        if b"content-length" in named:
+            raise WireError("Transfer-Encoding beside Content-Length")
+        return _chunked(head)
     return _sized(head) if b"content-length" in named else NO_BODY
 
 
 def response_framing(head: ResponseHead, method: bytes) -> Framing:
-    """How the body of the response to a ``method`` request ends (RFC 9112 section 6.3). Raises WireError."""
+    """How the body of the response to a ``method`` request ends (RFC 9112 section 6.3). Raises WireError.
+
+    Transfer-Encoding outweighs Content-Length there, as section 6.3 has it; such a connection is not used again.
+    """
     if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
         return NO_BODY
+    sized = _sized(head) if b"content-length" in head.named else UNTIL_CLOSE
+    return _chunked(head) if b"transfer-encoding" in head.named else sized
+
+
+def ends_for_every_reader(head: ResponseHead) -> bool:
+    """Whether no reader could look for more of the response: else its connection must not carry another one."""
     named = head.named
-    if b"transfer-encoding" in named and (encodings := head.tokens(b"transfer-encoding")):
-        return CHUNKED if encodings[-1] == b"chunked" else UNTIL_CLOSE
-    return _sized(head) if b"content-length" in named else UNTIL_CLOSE
+    if head.status == 204:
+        return b"transfer-encoding" not in named and b"content-length" not in named
+    return not (b"transfer-encoding" in named and b"content-length" in named)
+
+
+def _chunked(head: Head) -> Framing:
+    """The framing of a message with Transfer-Encoding: chunked in one field of HTTP/1.1, or none that is known.
+
+    Whatever else stands there (several fields, an empty one, a list, another coding) is read in different ways by
+    different readers, and another coding would have to be taken off, since it is of one hop.
+    """
+    lines = head.named[b"transfer-encoding"]
+    if head.minor == 0:
+        raise WireError("Transfer-Encoding in HTTP/1.0")
+    if len(lines) > 1:
+        raise WireError("more than one Transfer-Encoding field")
+    coding = lines[0][18:].strip(b" ").lower()  # llhttp does not know the coding with a tab behind it
+    if coding == b"chunked":
+        return CHUNKED
+    if not coding.strip(b", \t"):
+        raise WireError("an empty Transfer-Encoding field")
+    raise WireError("a transfer coding other than chunked", status=501)
 
 
 def _sized(head: Head) -> Framing:
