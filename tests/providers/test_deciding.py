@@ -56,6 +56,13 @@ def test_a_deciding_name_in_other_letters_is_found(name: str, at: int) -> None:
         assert found(orjson.dumps({"messages": [], changed: "x"})) == changed
 
 
+@pytest.mark.parametrize("spaced", [b"", b" "])
+@pytest.mark.parametrize("depth", [200, 300, 900, 1000])
+def test_a_depth_is_read_or_called_ambiguous_and_never_raises(depth: int, spaced: bytes) -> None:
+    name = found(b'{"a":' + spaced + b"[" * depth + b"]" * depth + b"}")
+    assert name is None or "depth" in name
+
+
 @pytest.mark.parametrize(
     ("body", "name"),
     [

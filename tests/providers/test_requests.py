@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docket.providers import registry
 from docket.providers.call import Call, Sent
+from docket.providers.deciding import DECIDING, SOURCES
+from docket.providers.endpoints import FAMILIES, TABLE, Row
 from docket.providers.registry import recognise
 from docket.providers.request import public_name
 from tests.kit.calls import call_of
@@ -137,3 +141,48 @@ def test_every_member_of_a_call_is_what_its_name_says() -> None:
     assert (state.model, state.stateful, state.open_input, state.previous) == ("m", True, False, "resp_1")
     stored = call_of(responses, b'{"model":"m","conversation":"c"}', "/v1/responses")
     assert (stored.stateful, stored.open_input, stored.private_model) == (True, True, None)
+
+
+ANSWERED = [
+    "usage", "iterations", "choices", "delta", "message", "usageMetadata", "candidates",
+    "groundingMetadata", "webSearchQueries", "cost", "tool_usage", "promptTokenCount",
+    "promptTokensDetails", "modality", "tokenCount", "response", "output", "status", "id", "input_tokens",
+    "output_tokens", "prompt_tokens", "prompt_tokens_details", "cached_tokens", "audio_tokens",
+    "cached_tokens_details", "server_tool_use", "done", "cache_creation", "prompt_eval_count", "eval_count",
+    "embeddings", "data", "num_requests", "web_search",
+]  # fmt: skip
+NAMES = st.sampled_from(
+    [*ANSWERED, *sorted(DECIDING), *sorted(SOURCES), "messages", "input", "contents", "edits", "action"]
+)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+PATHS = st.sampled_from([row.tail.replace("*", "m") for row in TABLE]) | st.text(max_size=20)
+
+
+@given(st.dictionaries(NAMES, JSON, max_size=6), PATHS, st.sampled_from(FAMILIES), st.booleans())
+def test_no_request_raises_whatever_stands_where(body: dict[str, object], path: str, family: str, spaced: bool) -> None:
+    raw = json.dumps(body, indent=1 if spaced else None).encode()  # noqa: TID251 a client's own
+    endpoint = recognise(family, "POST", "/v1/" + path)
+    call = call_of(endpoint, raw, "/v1/" + path)
+    assert call.parsed
+    assert call.models
+
+
+@given(JSON, st.sampled_from(FAMILIES), st.sampled_from([row for row in TABLE if row.kind.value == "metered"]))
+def test_no_answer_raises_whatever_stands_where(answer: object, family: str, row: Row) -> None:
+    path = "/v1/" + row.tail.replace("*", "m")
+    call = call_of(recognise(row.family, "POST", path), b"{}", path)
+    for media in (b"application/json", b"text/event-stream"):
+        observer = registry.observer_of(call, status=200, media_type=media)
+        assert observer is not None
+        text = json.dumps(answer).encode()  # noqa: TID251 a provider's own
+        observer.feed(b"data: " + text + b"\n\n" if b"stream" in media else text)
+        seen = observer.finish(clean=True)
+        assert seen.counts.source != "reported" or not seen.counts.unread

@@ -66,11 +66,11 @@ def ambiguity(body: bytes, document: Document, repeated: set[str] | None = None)
     ``document`` is ``body`` as it was read. Members of messages and of whatever else decides nothing may repeat;
     ``repeated`` takes the names of those that do.
     """
-    if orjson.dumps(document) == body or _as_python_writes(document, body):  # nothing can have been dropped
-        return _misread(document)
     try:
+        if orjson.dumps(document) == body or _as_python_writes(document, body):  # nothing can have been dropped
+            return _misread(document)
         whole = json.loads(body, object_pairs_hook=partial(_pairs, repeated))
-    except (ValueError, RecursionError):
+    except (orjson.JSONEncodeError, ValueError, RecursionError):
         return "a number or a depth that JSON readers differ on"
     return _repeated(whole) or _misread(document)
 
