@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -63,16 +64,19 @@ def _stated(run: Path) -> JsonObject:
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as stream:
+    from docket.storage.regular import open_regular
+
+    with os.fdopen(open_regular(path), "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _tree(ledger: Path) -> str | None:
     """The digest of the watched tree after the run, where it was taken and is disclosed."""
     from docket.primitives.canonical import decode_object
+    from docket.storage.regular import open_regular
 
     found = None
-    with ledger.open("rb") as stream:
+    with os.fdopen(open_regular(ledger), "rb") as stream:
         for line in stream:
             if b'"type":"fs.snapshot"' not in line:
                 continue

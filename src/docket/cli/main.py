@@ -128,7 +128,7 @@ def status_of(args: Sequence[str]) -> int:
         standard_streams.settle()
         return exit_codes.BROKEN_PIPE
     except OSError as error:
-        return _unprinted(error) or _own_fault(error)
+        return _unprinted(error) or _nowhere() or _own_fault(error)
     except Exception as error:  # noqa: BLE001 the one place where a fault of docket's own becomes a message
         return _own_fault(error)
     return returned if isinstance(returned, int) else exit_codes.OK
@@ -146,6 +146,16 @@ def _unprinted(error: OSError) -> int | None:
     standard_streams.settle()
     output.failure(f"the result could not be printed: {error.strerror}", "write it to another file or volume")
     return exit_codes.DOCKET_FAILED
+
+
+def _nowhere() -> int | None:
+    """Return the status where the working directory was removed, else None."""
+    try:
+        os.getcwd()
+        return None
+    except FileNotFoundError:
+        output.failure("the working directory is gone", "change to a directory that is there")
+        return exit_codes.USAGE
 
 
 def _own_fault(error: Exception) -> int:

@@ -56,7 +56,7 @@ def command(
     Exit status: 0 done, or nothing to do; 1 something was refused or failed; 2 the record cannot be read.
     """
     from docket.clock import SystemClock
-    from docket.errors import FormatError, UsageError
+    from docket.errors import FormatError, LedgerError, UsageError
     from docket.snapshot.gitignore import Patterns
     from docket.snapshot.restore import Request, RootError, opened
     from docket.storage.lock import holder_of
@@ -84,7 +84,7 @@ def command(
     except RootError as error:
         output.failure(str(error), error.hint)
         return exit_codes.FAILED
-    except FormatError as error:
+    except (FormatError, LedgerError) as error:
         output.failure(f"cannot restore {directory.name}: {error}")
         return exit_codes.USAGE
     finally:

@@ -167,11 +167,11 @@ def read_policy(file: Path | None) -> tuple[Path | None, Policy]:
     """The policy of ``file``, of ./docket.toml if that exists, or the default one. Raises UsageError, PolicyError."""
     from docket.policy.model import Policy
     from docket.policy.parse import MAX_POLICY_BYTES, parse
+    from docket.storage.regular import read_regular
 
     chosen = file or POLICY_FILE
     try:
-        with chosen.open("rb") as stream:
-            data = stream.read(MAX_POLICY_BYTES + 1)
+        data = read_regular(chosen, MAX_POLICY_BYTES)
     except FileNotFoundError as error:
         if file is None:
             return None, Policy()

@@ -10,12 +10,11 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import stat
 from contextlib import suppress
 from typing import Protocol
 
 from docket.errors import FormatError
-from docket.storage.durable import FILE_MODE
+from docket.storage.regular import open_regular
 
 FICLONE = 0x40049409
 """ioctl_ficlonerange(2): share all blocks of another file."""
@@ -70,7 +69,7 @@ class ContentStore:
     def read(self, fd: int) -> tuple[str, int]:
         """Keep the content of ``fd``; its SHA-256 in hex and its number of bytes. Raises OSError."""
         temporary = f"tmp-{os.urandom(8).hex()}"
-        kept = os.open(temporary, _NEW, FILE_MODE, dir_fd=self._directory)
+        kept = open_regular(temporary, _NEW, directory=self._directory)
         try:
             cloned = self._clone(fd, kept)
             sha256, size = digest(kept) if cloned else _copy(fd, kept)
@@ -93,11 +92,11 @@ class ContentStore:
         Raises FormatError where it is not there or is not what its name says.
         """
         try:
-            fd = os.open(sha256, _READ | os.O_NONBLOCK, dir_fd=self._directory)
+            fd = open_regular(sha256, directory=self._directory)
         except OSError as error:
             raise FormatError(f"the stored content {sha256} cannot be read: {error.strerror}") from error
         try:
-            if not stat.S_ISREG(os.fstat(fd).st_mode) or digest(fd)[0] != sha256:
+            if digest(fd)[0] != sha256:
                 raise FormatError(f"the stored content {sha256} is not what its name says")
             os.lseek(fd, 0, os.SEEK_SET)
         except OSError as error:

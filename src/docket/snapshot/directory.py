@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 from typing import BinaryIO
 
 from docket.errors import FormatError
 from docket.snapshot.content import ContentStore
-from docket.storage.durable import DIRECTORY_MODE, FILE_MODE, sync_filesystem
+from docket.storage.durable import DIRECTORY_MODE, sync_filesystem
 from docket.storage.paths import SNAPSHOT, RunDirectory
+from docket.storage.regular import open_regular
 
 BEFORE, AFTER = "before.jsonl", "after.jsonl"
 CONTENTS = "contents"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR
 
 
 class SnapshotDirectory:
@@ -57,17 +56,14 @@ class SnapshotDirectory:
 
     def new(self, name: str) -> BinaryIO:
         """A new file for a manifest, writable and readable."""
-        return os.fdopen(os.open(name, _NEW, FILE_MODE, dir_fd=self._fd), "w+b", buffering=1 << 18)
+        return os.fdopen(open_regular(name, _NEW, directory=self._fd), "w+b", buffering=1 << 18)
 
     def read(self, name: str) -> BinaryIO:
         """A manifest to read. Raises FormatError where there is none."""
         try:
-            fd = os.open(name, _READ, dir_fd=self._fd)
+            fd = open_regular(name, directory=self._fd)
         except OSError as error:
             raise FormatError(f"no readable {SNAPSHOT}/{name}: {error.strerror}") from error
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            os.close(fd)
-            raise FormatError(f"{SNAPSHOT}/{name} is no file")
         return os.fdopen(fd, "rb", buffering=1 << 18)
 
     def sync(self) -> None:

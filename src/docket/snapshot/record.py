@@ -7,7 +7,6 @@ holds and gives the root of the receipt that stands beside it.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -21,8 +20,7 @@ from docket.snapshot.changes import Difference, differences
 from docket.snapshot.directory import AFTER, BEFORE, SnapshotDirectory
 from docket.snapshot.manifest import Entry, Header, Reader, text_from_json
 from docket.storage.paths import LEDGER, RECEIPT, RunDirectory
-
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+from docket.storage.regular import open_regular
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,13 +140,11 @@ def _receipt_anchor(run: RunDirectory) -> tuple[int | None, str | None]:
 def _entries(run: RunDirectory) -> Iterator[LedgerEntry]:
     """The whole lines of the ledger; a last one without its LF is a tear and no entry."""
     try:
-        fd = os.open(LEDGER, _READ, dir_fd=run.fd)
+        fd = open_regular(LEDGER, directory=run.fd)
     except OSError as error:
         raise FormatError(f"no readable {LEDGER} in {run.path}: {error.strerror}") from error
     file: BinaryIO
     with os.fdopen(fd, "rb", buffering=1 << 18) as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise FormatError(f"{LEDGER} is no file")
         number = 0
         while (line := file.readline(MAX_LINE + 1)).endswith(b"\n"):
             try:

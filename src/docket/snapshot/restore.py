@@ -37,7 +37,8 @@ from docket.snapshot.plan import Here, Step, Terms, make
 from docket.snapshot.record import Changed, Taken, read_changes, read_taken
 from docket.snapshot.watch import FileWatch
 from docket.storage.durable import DIRECTORY_MODE, replace, sync_filesystem
-from docket.storage.paths import RESTORES, RunDirectory
+from docket.storage.paths import MAX_DOCUMENT, RESTORES, RunDirectory
+from docket.storage.regular import open_regular
 
 FORMAT = "docket/restore/v1"
 _NUMBERED = re.compile(r"restore-([0-9]{4})\.json")
@@ -269,9 +270,11 @@ def _restores(run: RunDirectory, *, make_it: bool) -> Iterator[int]:
 
 
 def _read_record(directory: int, name: str) -> JsonObject:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=directory)
-    with os.fdopen(fd, "rb") as file:
-        document = decode_object(file.read().removesuffix(b"\n"))
+    with os.fdopen(open_regular(name, directory=directory), "rb") as file:
+        data = file.read(MAX_DOCUMENT + 1)
+    if len(data) > MAX_DOCUMENT:
+        raise FormatError(f"larger than {MAX_DOCUMENT} bytes")
+    document = decode_object(data.removesuffix(b"\n"))
     if document.get("format") != FORMAT:
         raise FormatError(f"format is not {FORMAT}")
     list(_plan_paths(document))

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from docket.errors import FormatError, LedgerError
-from docket.storage.durable import FILE_MODE, READ_BYTES, temporary_name
+from docket.storage.durable import READ_BYTES, temporary_name
 from docket.storage.paths import CHECKPOINTS, LEDGER, LOCK, NUMBER, RECEIPT, RunDirectory
+from docket.storage.regular import FILE_MODE, open_regular
 from docket.verify.context import Documents
 from docket.verify.receipt_shape import MAX_BYTES
 
@@ -31,7 +32,7 @@ def write_archive(run: RunDirectory, target: Path) -> int:
     """
     temporary = target.with_name(temporary_name(target.name))
     try:
-        with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE), "wb") as file:
+        with os.fdopen(open_regular(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY), "wb") as file:
             with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
                 for name in _names(run):
                     _add(archive, run, name)
@@ -57,7 +58,8 @@ def documents_in(path: Path) -> Documents:
     """The documents of the archive ``path``. Raises FormatError where it is not the archive of one run."""
     try:
         _refuse_cut(path)
-        with tarfile.open(path, mode="r:") as archive:
+        file = os.fdopen(open_regular(path, follow=True), "rb")
+        with file, tarfile.open(fileobj=file, mode="r:") as archive:
             members = _members(archive, path)
     except (OSError, tarfile.TarError) as error:
         raise FormatError(f"{path} is no readable archive: {error}") from error
@@ -86,8 +88,8 @@ def _names(run: RunDirectory) -> list[str]:
 
 
 def _add(archive: tarfile.TarFile, run: RunDirectory, name: str) -> None:
-    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=run.fd)
-    with open(fd, "rb") as file:
+    fd = open_regular(name, directory=run.fd)
+    with os.fdopen(fd, "rb") as file:
         member = tarfile.TarInfo(f"{run.name}/{name}")
         member.size = os.fstat(fd).st_size
         member.mode = FILE_MODE
@@ -110,7 +112,7 @@ def _members(archive: tarfile.TarFile, path: Path) -> dict[str, tarfile.TarInfo]
 
 def _refuse_cut(path: Path) -> None:
     """Raise FormatError unless the archive ends as one does: in two blocks of zeros."""
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - 2 * tarfile.BLOCKSIZE))
         if file.read() != bytes(2 * tarfile.BLOCKSIZE):
             raise FormatError(f"{path} is cut off: its end is missing")
@@ -119,7 +121,7 @@ def _refuse_cut(path: Path) -> None:
 def _chunks(path: Path, member: tarfile.TarInfo, limit: int | None = None) -> Iterator[bytes]:
     """The bytes of ``member``, at most ``limit`` of them."""
     left = member.size if limit is None else min(member.size, limit)
-    with path.open("rb") as file:
+    with os.fdopen(open_regular(path, follow=True), "rb") as file:
         file.seek(member.offset_data)
         while left and (chunk := file.read(min(left, READ_BYTES))):
             left -= len(chunk)

@@ -37,8 +37,7 @@ class Blobs:
             pass
         except OSError as error:
             raise LedgerWriteError(f"cannot make {run.path / BLOBS}: {error.strerror}") from error
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._directory = os.open(BLOBS, flags, dir_fd=run.fd)
+        self._directory = os.open(BLOBS, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=run.fd)
         with os.scandir(self._directory) as kept:
             self._bytes = sum(blob.stat(follow_symlinks=False).st_size for blob in kept)
 

@@ -6,14 +6,15 @@ that is there and no such file is an error, never a missing one.
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from docket.errors import FormatError
 from docket.storage.archive import documents_in, is_archive
 from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT
+from docket.storage.regular import open_regular
 from docket.verify.context import Documents
 from docket.verify.lines import MAX_LINE
 from docket.verify.receipt_shape import MAX_BYTES
@@ -62,15 +63,11 @@ def _in_directory(path: Path) -> Documents:
 
 def _open(path: Path) -> _File:
     try:
-        regular = stat.S_ISREG(os.stat(path).st_mode)  # before it is opened, which alone does something to some devices
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if regular else -1
+        return _File(path, open_regular(path, follow=True))
     except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise FormatError(f"{path} is not a regular file") from error
         raise FormatError(f"cannot read {path}: {error.strerror}") from error
-    if fd < 0 or not stat.S_ISREG(os.fstat(fd).st_mode):
-        if fd >= 0:
-            os.close(fd)
-        raise FormatError(f"{path} is not a regular file")
-    return _File(path, fd)
 
 
 class _File:

@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from docket.host import host
+from docket.storage.regular import open_regular
 
 CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR
 READ = os.O_RDONLY
 WRITE = os.O_RDWR
 F_FULLFSYNC = 51
 """fcntl of macOS that empties the drive's cache, which fsync there does not (fcntl(2))."""
-_ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 """What file systems answer that cannot sync a directory (CIFS before 4.17, some FUSE and virtiofs mounts)."""
-FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 READ_BYTES = 1 << 18
 """Bytes of one read when a file is streamed: large enough to be cheap, small enough to be constant memory."""
@@ -87,7 +86,7 @@ class SystemDisk:
     """The machine's own file system."""
 
     def open(self, name: str, flags: int, directory: int) -> int:
-        return os.open(name, flags | _ALWAYS, FILE_MODE, dir_fd=directory)
+        return open_regular(name, flags, directory=directory)
 
     def close(self, fd: int) -> None:
         os.close(fd)

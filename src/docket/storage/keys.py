@@ -24,6 +24,7 @@ from docket.errors import UsageError
 from docket.host import host
 from docket.primitives.signature import SigningKey
 from docket.storage.durable import SystemDisk, write_new
+from docket.storage.regular import open_regular
 
 SEED = 32
 """Bytes of an Ed25519 private key (RFC 8032 section 5.1.5)."""
@@ -93,7 +94,7 @@ def read_operator_key(path: Path) -> SigningKey:
     Raises UsageError if it is not a private Ed25519 key in PEM or if others may read it.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path, follow=True)
         try:
             mode = os.fstat(fd).st_mode
             pem = os.read(fd, MAX_KEY_FILE)

@@ -13,9 +13,9 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 
-from docket.errors import LedgerLockedError
-from docket.storage.durable import FILE_MODE
+from docket.errors import LedgerError, LedgerLockedError
 from docket.storage.paths import LOCK, RunDirectory
+from docket.storage.regular import open_regular
 
 MAX_HOLDER = 512
 """Bytes read of what a lock file says."""
@@ -40,7 +40,7 @@ class Lock:
     def __init__(self, run: RunDirectory) -> None:
         """Take the lock of ``run``. Raises LedgerLockedError, naming the holder, if another process has it."""
         while True:
-            fd = os.open(LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE, dir_fd=run.fd)
+            fd = _open(run, os.O_CREAT | os.O_RDWR)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -68,7 +68,7 @@ class Lock:
 def holder_of(run: RunDirectory) -> Holder | None:
     """The live process that holds the lock of ``run``, or None if nobody does."""
     try:
-        fd = os.open(LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=run.fd)
+        fd = _open(run, os.O_RDWR)
     except FileNotFoundError:
         return None
     try:
@@ -78,6 +78,15 @@ def holder_of(run: RunDirectory) -> Holder | None:
     finally:
         os.close(fd)
     return None
+
+
+def _open(run: RunDirectory, flags: int) -> int:
+    try:
+        return open_regular(LOCK, flags, directory=run.fd)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise LedgerError(f"cannot open {run.path / LOCK}: {error.strerror}") from error
 
 
 def _read_holder(fd: int) -> Holder | None:

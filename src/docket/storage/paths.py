@@ -15,7 +15,6 @@ from docket.primitives.instant import timestamp
 from docket.primitives.sealed import Entropy
 from docket.storage.durable import (
     DIRECTORY_MODE,
-    FILE_MODE,
     READ,
     Disk,
     SystemDisk,
@@ -24,6 +23,7 @@ from docket.storage.durable import (
     syncs_directories,
 )
 from docket.storage.place import LATEST, Place
+from docket.storage.regular import open_regular
 
 LEDGER = "ledger.jsonl"
 CHECKPOINTS = "checkpoints"
@@ -36,6 +36,8 @@ RESERVE = "reserve"
 RUNS = "runs"
 NUMBER = re.compile(r"DKT-[0-9]{8}-[0-9A-HJKMNP-TV-Z]{10}")
 """A docket number: UTC date and ten characters of Crockford's base32."""
+MAX_DOCUMENT = 64 * 2**20
+"""Bytes of a receipt at most (evidence format section 1); every other file that is read whole is smaller."""
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -100,7 +102,10 @@ class RunDirectory:
         return self.path.name
 
     def read(self, name: str) -> bytes | None:
-        """All bytes of the file ``name``, or None if there is none. Raises LedgerError if it cannot be read."""
+        """All bytes of the file ``name``, or None if there is none.
+
+        Raises LedgerError if it cannot be read or has more than MAX_DOCUMENT bytes.
+        """
         try:
             fd = self.disk.open(name, READ, self.fd)
         except FileNotFoundError:
@@ -108,7 +113,12 @@ class RunDirectory:
         except OSError as error:
             raise LedgerError(f"cannot read {self.path / name}: {error.strerror}") from error
         try:
+            size = self.disk.fstat(fd).size
+            if size > MAX_DOCUMENT:
+                raise LedgerError(f"cannot read {self.path / name}: {size} bytes, where {MAX_DOCUMENT} are the most")
             return read_all(self.disk, fd)
+        except OSError as error:
+            raise LedgerError(f"cannot read {self.path / name}: {error.strerror}") from error
         finally:
             self.disk.close(fd)
 
@@ -157,9 +167,14 @@ class RunDirectory:
 def runs_in(docket_dir: Path) -> list[Path]:
     """The run directories under ``docket_dir``, oldest first."""
     with suppress(FileNotFoundError, NotADirectoryError):
-        found = [path for path in (docket_dir / RUNS).iterdir() if NUMBER.fullmatch(path.name) and path.is_dir()]
+        found = [path for path in (docket_dir / RUNS).iterdir() if NUMBER.fullmatch(path.name) and _is_own(path)]
         return sorted(found, key=lambda path: (path.stat().st_ctime_ns, path.name))
     return []
+
+
+def _is_own(path: Path) -> bool:
+    """Whether ``path`` is a directory itself: what a link leads to is no run of this docket directory."""
+    return path.is_dir() and not path.is_symlink()
 
 
 def find_run(docket_dir: Path, name: Path) -> Path:
@@ -192,7 +207,7 @@ def _make_docket_dir(docket_dir: Path, disk: Disk) -> None:
         _sync_path(disk, docket_dir.resolve().parent)
     (docket_dir / RUNS).mkdir(mode=DIRECTORY_MODE, exist_ok=True)
     with suppress(FileExistsError):
-        fd = os.open(docket_dir / ".gitignore", os.O_CREAT | os.O_EXCL | os.O_WRONLY, FILE_MODE)
+        fd = open_regular(docket_dir / ".gitignore", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         try:
             os.write(fd, b"*\n")
         finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from docket.errors import FormatError, UsageError
 from docket.pricing.table import MAX_TABLE_BYTES, PriceTable
+from docket.storage.regular import read_regular
 
 SHIPPED = "prices.json"
 
@@ -20,9 +21,7 @@ def read_prices(path: Path | None, at: str) -> PriceTable:
         document = resources.files("docket.pricing").joinpath(SHIPPED).read_bytes()
         return PriceTable.parse(document, at=at, trusted=True)
     try:
-        with path.open("rb") as stream:
-            document = stream.read(MAX_TABLE_BYTES + 1)
-        return PriceTable.parse(document, at=at)
+        return PriceTable.parse(read_regular(path, MAX_TABLE_BYTES), at=at)
     except OSError as error:
         raise UsageError(f"cannot read the price table {path}: {error.strerror}") from error
     except FormatError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from docket.errors import FormatError, UsageError
@@ -16,11 +17,14 @@ from docket.ledger.chain import Chain, Entry, read_entry
 from docket.primitives.canonical import Json, JsonObject, decode_object, encode
 from docket.primitives.merkle import ProofBuilder
 from docket.receipt.redaction import Withholding
-from docket.storage.documents import chunks_of
-from docket.storage.durable import DIRECTORY_MODE, FILE_MODE
+from docket.storage.documents import CHUNK, chunks_of
+from docket.storage.durable import DIRECTORY_MODE, READ_BYTES
 from docket.storage.paths import BLOBS, CHECKPOINTS, LEDGER, SNAPSHOT
+from docket.storage.regular import open_regular
 from docket.verify.lines import Lines
 
+MAX_NOTES = 1 << 28
+"""Bytes of checkpoints that are read: those of two hundred million events."""
 PROOF_FORMAT = "docket-proof/1"
 
 
@@ -43,7 +47,20 @@ def redact(run: Path, target: Path, withholding: Withholding, *, bodies: bool, s
         elif path.name == CHECKPOINTS:
             _write(target / path.name, chunks_of(path))
         elif (path.name == BLOBS and bodies) or (path.name.startswith(SNAPSHOT) and snapshot):
-            shutil.copytree(path, target / path.name, symlinks=True)
+            _copy_tree(path, target / path.name)
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    """Copy the directory ``source``; what is no regular file in it makes the copy fail. Raises FormatError."""
+    try:
+        shutil.copytree(source, target, copy_function=_copy_file, symlinks=True)
+    except (shutil.Error, OSError) as error:
+        raise FormatError(f"{source} cannot be copied: it holds what is no regular file, or cannot be read") from error
+
+
+def _copy_file(source: str, target: str) -> None:
+    with os.fdopen(open_regular(source), "rb") as read:
+        _write(Path(target), iter(lambda: read.read(READ_BYTES), b""))
 
 
 def prove(run: Path, seq: int) -> JsonObject:
@@ -51,7 +68,7 @@ def prove(run: Path, seq: int) -> JsonObject:
 
     Raises UsageError where no checkpoint covers it, FormatError where ledger or checkpoints cannot be read.
     """
-    notes, _ = checkpoint.split(b"".join(chunks_of(run / CHECKPOINTS)))
+    notes, _ = checkpoint.split(_all_of(run / CHECKPOINTS))
     note = checkpoint.parse(notes[-1]) if notes else None
     if note is None or seq >= note.size:
         raise UsageError(
@@ -76,6 +93,13 @@ def prove(run: Path, seq: int) -> JsonObject:
         "event": _proven(chain, *wanted),
         "start": _proven(chain, *start),
     }
+
+
+def _all_of(path: Path) -> bytes:
+    data = b"".join(islice(chunks_of(path), MAX_NOTES // CHUNK + 1))
+    if len(data) > MAX_NOTES:
+        raise FormatError(f"{path} is larger than {MAX_NOTES} bytes")
+    return data
 
 
 def _proven(chain: Chain, entry: Entry, proof: ProofBuilder) -> JsonObject:
@@ -104,6 +128,6 @@ def _withheld(path: Path, withholding: Withholding) -> Iterator[bytes]:
 
 
 def _write(path: Path, parts: Iterator[bytes]) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     with os.fdopen(fd, "wb") as file:
         file.writelines(parts)

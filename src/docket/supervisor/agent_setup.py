@@ -15,6 +15,7 @@ from pathlib import Path
 from docket.agents.adapter import PRIVATE_HOME, Adaptation, Launch
 from docket.agents.registry import AGENTS, named, recognise
 from docket.errors import UsageError
+from docket.storage.regular import read_regular
 from docket.supervisor.environment import Route
 
 MAX_SETTINGS = 1024 * 1024
@@ -121,7 +122,6 @@ def _link(source: Path, name: str, home: Path) -> None:
 
 def _read(path: Path) -> str | None:
     try:
-        with path.open("rb") as stream:
-            return stream.read(MAX_SETTINGS).decode("utf-8")
+        return read_regular(path, MAX_SETTINGS).decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return None

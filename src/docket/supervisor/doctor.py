@@ -6,6 +6,7 @@ may be repaired, and verification whether a sealed run is still what was sealed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -14,10 +15,10 @@ from pathlib import Path
 
 from docket.errors import DocketError, FormatError, LedgerError
 from docket.primitives.canonical import JsonObject
-from docket.primitives.digest import sha256_hex
 from docket.storage.documents import documents_at
 from docket.storage.lock import holder_of
 from docket.storage.paths import BLOBS, LEDGER, RECEIPT, RunDirectory
+from docket.storage.regular import open_regular
 from docket.supervisor.ledger_history import Past, read_past
 from docket.supervisor.processes import processes_of
 from docket.verify.report import Verdict
@@ -227,7 +228,11 @@ def _blobs(run: RunDirectory) -> list[Trouble]:
 
 
 def _hashes_to_name(path: Path) -> bool:
-    return path.is_file() and not path.is_symlink() and sha256_hex(path.read_bytes()) == path.name
+    try:
+        with os.fdopen(open_regular(path), "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == path.name
+    except OSError:
+        return False
 
 
 def _living(run: RunDirectory) -> list[Trouble]:

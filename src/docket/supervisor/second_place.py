@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from docket.storage.durable import DIRECTORY_MODE, Disk, SystemDisk, replace
+from docket.storage.paths import MAX_DOCUMENT
+from docket.storage.regular import read_regular
 
 SUFFIX = ".receipt.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -47,7 +49,7 @@ def left_behind(docket: str, where: tuple[Path, ...]) -> bytes | None:
     """Return the receipt of ``docket`` that stands in the first of ``where`` that has one, if any has."""
     for place in where:
         try:
-            return (place / (docket + SUFFIX)).read_bytes()
+            return read_regular(place / (docket + SUFFIX), MAX_DOCUMENT)
         except OSError:
             continue
     return None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import orjson
 
+from docket.storage.regular import open_regular, read_regular
 from docket.watch.tail import LedgerTail
 from docket.watch.view import View
 
@@ -49,16 +50,15 @@ class SavedView:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with open(fd, "wb") as stream:
+            fd = open_regular(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            with os.fdopen(fd, "wb") as stream:
                 stream.write(orjson.dumps(self.view.to_json()))
             temporary.replace(self._path)
             self._saved = self.view.cursor
 
     def _load(self) -> View | None:
         try:
-            with self._path.open("rb") as stream:
-                view = View.from_json(orjson.loads(stream.read(MAX_SAVED)))
+            view = View.from_json(orjson.loads(read_regular(self._path, MAX_SAVED)))
         except (OSError, orjson.JSONDecodeError):
             return None
         if view is None:

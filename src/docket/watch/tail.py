@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from docket.errors import LedgerError
 from docket.ledger.chain import MAX_LINE
 from docket.storage.lock import holder_of
 from docket.storage.paths import CHECKPOINTS, LEDGER, LOCK, RunDirectory
+from docket.storage.regular import open_regular
 
 START = -1
 """The cursor before the first event."""
@@ -223,10 +223,6 @@ def _seq_of(content: bytes) -> int | None:
 
 def _open(run: RunDirectory, name: str) -> int:
     try:
-        fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=run.fd)
+        return open_regular(name, directory=run.fd)
     except OSError as error:
         raise LedgerError(f"cannot open {run.path / name}: {error.strerror}", hint="docket ls lists runs") from error
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise LedgerError(f"{run.path / name} is no regular file")
-    return fd
