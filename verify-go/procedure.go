@@ -157,7 +157,7 @@ func (p *procedure) ofKind() string {
 	open := !isWhole(e) || e.Get("intact").Kind != 't' || r.doc.At("totals", "lost").Num > 0 || r.end == nil ||
 		len(r.doc.At("session", "survivors").Items) > 0
 	for i := range r.starts[1:] {
-		open = open || !r.closed(i)
+		open = open || !r.closed(i) || !p.linked()
 	}
 	if open {
 		return "incomplete"
@@ -185,15 +185,21 @@ func (p *procedure) answer(verdict string) Answer {
 	return Answer{Verdict: verdict, Checks: checks, Remarks: append([]string{}, p.remarks...)}
 }
 
+// linked tells whether what vouched for each session vouches for the next: one operator key endorses every start (P-7).
+func (p *procedure) linked() bool {
+	starts := p.startEvents()
+	for _, start := range starts {
+		if len(starts) > 1 && start.Data.Get("endorsement") == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // say makes the remarks of P-10.
 func (p *procedure) say() {
 	starts := p.startEvents()
-	endorsers, vouching := 0, "nobody vouches"
-	for _, start := range starts {
-		if start.Data.Get("endorsement") != nil {
-			endorsers++
-		}
-	}
+	vouching := "nobody vouches"
 	if len(starts) > 0 && (p.receipt == nil || !p.receipt.recovered()) {
 		last := starts[len(starts)-1].Data
 		vouching = "vouched for by the run key " + last.Get("run_key").Text()
@@ -205,7 +211,7 @@ func (p *procedure) say() {
 	if p.pins == (Pins{}) {
 		p.remark("nothing was pinned: consistent, not authentic")
 	}
-	if len(starts) > 1 && endorsers < len(starts) {
+	if !p.linked() {
 		p.remark("sessions not linked")
 	}
 	if p.receipt != nil && p.receipt.doc.At("session", "drill").Kind == 't' || p.receipt == nil && p.ledger != nil && p.ledger.figures.faults > 0 {

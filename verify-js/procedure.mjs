@@ -83,7 +83,7 @@ class Procedure {
     const { evidence } = receipt.ops;
     const disclosed = !isWhole(evidence) || !evidence.intact || receipt.totals.lost > 0 || receipt.end === undefined
       || receipt.session.survivors.length > 0;
-    return disclosed || !this.closed() ? "incomplete" : "verified";
+    return disclosed || !this.closed() || !linked(this.starts) ? "incomplete" : "verified";
   }
 
   /** Whether every earlier session is closed (P-7). */
@@ -96,6 +96,9 @@ class Procedure {
   }
 }
 
+/** Whether what vouched for each session vouches for the next: one operator key endorses every start (P-7). */
+const linked = (starts) => starts.length < 2 || starts.every((data) => data.endorsement !== undefined);
+
 /** Who vouches, and what else a person must know (P-10). */
 function remarksOf(procedure, pins) {
   const { receipt, ledger, remarks } = procedure;
@@ -107,7 +110,7 @@ function remarksOf(procedure, pins) {
   else said.push(`the run key ${last.run_key} vouches${last.endorsement ? `, and the operator ${last.endorsement.key}` : ""}`);
   const pinned = Object.values(pins).some((pin) => pin !== undefined);
   said.push(pinned ? "a key or root was pinned" : "nothing was pinned: consistent, not authentic");
-  if (starts.length > 1 && !starts.every((data) => data.endorsement !== undefined)) said.push("sessions not linked");
+  if (!linked(starts)) said.push("sessions not linked");
   if (receipt?.session.drill || (ledger?.figures.of("x-docket.fault-injected") ?? 0) > 0) said.push("a drill");
   const withheld = new Set([...(procedure.withheld ?? []), ...(ledger?.withheld ?? [])]);
   if (withheld.size > 0) said.push(`withheld: ${[...withheld].sort().join(", ")}`);

@@ -31,7 +31,7 @@ def totals(**figures: Any) -> Totals:
     """A fold of a run with one call, answered and priced, whose files were looked at; ``figures`` differ."""
     counts = {"fs.snapshot": 1} | figures.pop("types", {})
     known: dict[str, Any] = {
-        "requests": 1, "denied": 0, "unmetered": 0, "lost": 0, "estimated": 0, "open_calls": 0, "costed": 1,
+        "requests": 1, "ends": 1, "denied": 0, "unmetered": 0, "lost": 0, "estimated": 0, "open_calls": 0, "costed": 1,
         "by_source": {"reported": 1, "partial": 0, "none": 0}, "rows": SimpleNamespace(size=1, embedded=True),
     }  # fmt: skip
     activity = {"drill": False, "survivors": (), "breach": None, "of": lambda name: counts.get(name, 0)}
@@ -45,7 +45,7 @@ CASES: dict[str, tuple[Run, Totals, bool]] = {
     "lost when recovered": (replace(RUN, kind="recovered"), totals(), True),
     "from memory": (replace(RUN, kind="from-memory"), totals(), True),
     "a drill": (RUN, totals(activity={"drill": True}), True),
-    "no call": (RUN, totals(requests=0), True),
+    "no call": (RUN, totals(requests=0, ends=0), True),
     "no usage figure": (RUN, totals(by_source={"reported": 0, "partial": 0, "none": 1}, costed=0), True),
     "early ends": (RUN, totals(by_source={"reported": 0, "partial": 1, "none": 0}), True),
     "no price": (RUN, totals(costed=0), True),
@@ -87,6 +87,8 @@ def test_every_sentence_that_depends_on_something_has_its_case() -> None:
 
 @given(
     requests=st.integers(0, 2),
+    ends=st.integers(0, 1),
+    lost=st.integers(0, 1),
     denied=st.integers(0, 2),
     unmetered=st.integers(0, 2),
     hits=st.integers(0, 2),
@@ -95,11 +97,20 @@ def test_every_sentence_that_depends_on_something_has_its_case() -> None:
     kind=st.sampled_from(["complete", "recovered", "from-memory"]),
 )
 def test_no_call_is_said_only_of_a_whole_record_without_one(
-    requests: int, denied: int, unmetered: int, hits: int, unwritten: int, complete: Any, kind: Any
+    requests: int,
+    ends: int,
+    lost: int,
+    denied: int,
+    unmetered: int,
+    hits: int,
+    unwritten: int,
+    complete: Any,
+    kind: Any,
 ) -> None:
     run = replace(RUN, kind=kind, evidence=Evidence(ledger_complete=complete, unwritten_events=unwritten))
-    figures = totals(requests=requests, denied=denied, unmetered=unmetered, types={"model.cache_hit": hits})
-    nothing = not (requests or denied or unmetered or hits or unwritten) and complete is True and kind == "complete"
+    counts = {"requests": requests, "ends": ends, "lost": lost, "denied": denied, "unmetered": unmetered}
+    figures = totals(**counts, types={"model.cache_hit": hits})
+    nothing = not (any(counts.values()) or hits or unwritten) and complete is True and kind == "complete"
     assert (UNUSED in sentences(run, figures, operator=True)) == nothing
 
 

@@ -98,9 +98,8 @@ LIMITS: tuple[Limit, ...] = (
         lambda f: (
             f.run.kind == "complete"
             and f.run.evidence.whole
-            and not (
-                f.totals.requests or f.totals.denied or f.totals.unmetered or f.totals.activity.of("model.cache_hit")
-            )
+            and not (f.totals.requests or f.totals.ends or f.totals.lost or f.totals.denied or f.totals.unmetered)
+            and not f.totals.activity.of("model.cache_hit")
         ),
         UNUSED,
     ),

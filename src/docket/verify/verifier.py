@@ -227,6 +227,8 @@ def _disclosed(case: Case) -> list[str]:
         said.append("the run has no end in the ledger")
     if receipt["session"]["survivors"]:
         said.append("processes of the agent did not end")
+    if len(case.starts) > 1 and not all("endorsement" in session.data for session in case.starts):
+        said.append("sessions not linked: nothing that vouched for an earlier session vouches for the next")
     return said + case.unclosed
 
 

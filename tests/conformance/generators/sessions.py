@@ -45,10 +45,10 @@ def _() -> Files:
 
 @vector(
     "sessions",
-    "accept-two-not-linked",
-    "verified",
-    rules="L-10 R-5 P-10",
-    comment="No operator: the answer carries a remark, the verdict is the same.",
+    "two-not-linked",
+    "incomplete",
+    rules="L-10 R-5 P-7 P-10",
+    comment="No operator: anybody could have appended the second session.",
 )
 def _() -> Files:
     return two(signed=False).files()
@@ -70,8 +70,8 @@ def _() -> Files:
 
 @vector(
     "sessions",
-    "accept-endorsed-from-the-second-on",
-    "verified",
+    "endorsed-from-the-second-on",
+    "incomplete",
     rules="R-12",
     comment="The first start is not endorsed, the later ones are.",
 )
