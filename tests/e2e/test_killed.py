@@ -115,12 +115,14 @@ def test_caps_count_what_earlier_sessions_booked(installed: Installed, provider:
     receipt = installed.receipt()
     assert (receipt["totals"]["calls"], receipt["session"]["sessions"]) == (3, 2)
     assert receipt["caps"]["usd"]["booked"] == receipt["caps"]["usd"]["billed"]
-    assert installed.verdict()["verdict"] == "verified"
+    verdict = installed.verdict()
+    assert (verdict["verdict"], verdict["exit"]) == ("incomplete", 3)
+    assert "sessions not linked" in verdict["reason"]
     spent = installed.run("run", "--resume", "latest", *flags, "--", "sh", "-c", once)
     assert spent.status == 2
     assert "max_model_calls is spent: 3 of 3" in spent.err
     assert len(upstream.report()["requests"]) == 3
-    assert installed.verdict()["verdict"] == "verified"
+    assert installed.verdict()["verdict"] == "incomplete"
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])

@@ -46,6 +46,13 @@ the root after the last process ended; an operator key vouches across runs.
 @click.option("--run-key", metavar="HEX", help="The run key that docket run printed.")
 @click.option("--root", metavar="HEX", help="The ledger root that docket run printed.")
 @click.option("--operator", metavar="HEX", help="The operator's public key.")
+@click.option(
+    "--prices",
+    "tables",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A price table to compare the receipt's prices with, beside the built-in one. Repeatable.",
+)
 @click.option("--accept", metavar="VERDICT,...", default="", help="Verdicts of exit status 3 to take as 0.")
 def command(
     path: Path | None,
@@ -55,6 +62,7 @@ def command(
     run_key: str | None,
     root: str | None,
     operator: str | None,
+    tables: tuple[Path, ...],
     accept: str,
 ) -> int:
     """Check PATH: a run directory (also .docket/latest), its archive, a receipt.json or a ledger.jsonl."""
@@ -70,7 +78,7 @@ def command(
         return exit_codes.OK
     if path is None:
         raise UsageError("no path given", hint="docket verify .docket/latest")
-    report = _report(path, pins)
+    report = _report(path, pins, tables)
     if as_json:
         output.document(report.to_json())
     else:
@@ -91,14 +99,35 @@ def _hex(value: str | None, flag: str) -> str | None:
     return value
 
 
-def _report(path: Path, pins: Pins) -> Report:
+def _report(path: Path, pins: Pins, tables: tuple[Path, ...] = ()) -> Report:
     from docket.storage.documents import documents_at
     from docket.verify.verifier import unreadable, verify
 
     try:
-        return verify(documents_at(path), pins)
+        documents = documents_at(path)
+        report = verify(documents, pins)
     except FormatError as error:
         return unreadable(str(error))
+    if documents.receipt is not None and report.verdict.exit_code in (0, 3):
+        _compare_prices(documents.receipt, report, tables)
+    return report
+
+
+def _compare_prices(receipt: bytes, report: Report, files: tuple[Path, ...]) -> None:
+    """Hold the prices of ``receipt``, which is consistent, against the tables at hand, and put that into ``report``."""
+    from docket.primitives.canonical import decode_object
+    from docket.receipt.price_check import compare
+    from docket.storage.price_file import read_prices
+    from docket.verify.report import Verdict
+
+    document = decode_object(receipt.removesuffix(b"\n"))
+    at = str(document["created_at"])[:10]
+    tables = [read_prices(path, at) for path in (None, *files)]
+    compared = compare(document, {table.digest(): table for table in tables})
+    if compared.wrong is not None:
+        report.verdict, report.reason = Verdict.FAILED, compared.wrong
+    else:
+        report.facts["prices"] = compared.said
 
 
 def _answer_line(name: str, pins: Pins) -> None:
@@ -117,6 +146,11 @@ def _print(report: Report, path: Path, verbose: bool) -> None:
     if facts.get("cost_is"):
         cost = "unknown" if facts["cost_is"] == "none" else f"{facts['cost_usd']} USD ({facts['cost_is']})"
         output.result(f"  cost      {cost}")
+    if "outcome" in facts:
+        sessions = f" over {facts['sessions']} sessions" if facts["sessions"] != 1 else ""
+        output.result(f"  outcome   {facts['outcome']}{sessions}")
+    if "prices" in facts:
+        output.result(f"  prices    {facts['prices']}")
     if facts:
         output.result(f"  vouched   {_vouched(report)}")
     if report.withheld:

@@ -21,12 +21,37 @@ from docket.storage.paths import BLOBS, LEDGER, RECEIPT, RunDirectory
 from docket.storage.regular import open_regular
 from docket.supervisor.ledger_history import Past, read_past
 from docket.supervisor.processes import processes_of
-from docket.verify.report import Verdict
+from docket.verify.report import Tail, Verdict
 from docket.verify.verifier import verify
 
 HEALTHY = frozenset({"complete", "running"})
 UNREADABLE = frozenset({"unreadable"})
 _TEMPORARY = re.compile(r"\..+\.tmp")
+Sealed = tuple[str, str, str | None]
+"""A state of a run with a receipt, what it means, and the command that deals with it."""
+CHANGED: Sealed = (
+    "sealed but changed",
+    "what stands here is not what was sealed: ledger, checkpoints or receipt were changed afterwards",
+    "docket verify",
+)
+BEYOND: Sealed = (
+    "beyond the receipt",
+    "the ledger goes on after what the receipt binds, and not as a session that continues it",
+    "docket verify",
+)
+BY_FAILURE: dict[str, Sealed] = {"binding.tail": BEYOND}
+"""By the check that fails; any other one is CHANGED."""
+BY_TAIL: dict[Tail, Sealed] = {
+    Tail.NOTHING: ("complete", "", None),
+    Tail.CONTINUED: (
+        "no receipt",
+        "a further session was started behind this receipt and was not sealed",
+        "docket doctor --close",
+    ),
+    Tail.LINES: BEYOND,
+    Tail.FRAGMENT: BEYOND,
+}
+"""By what stands behind the receipt's events, where no check fails."""
 MAX_NAMED = 5
 """Files named in one finding; further ones are counted."""
 
@@ -177,21 +202,12 @@ def _sealed(run: RunDirectory) -> Diagnosis:
         report = verify(documents_at(run.path))
     except FormatError as error:
         return Diagnosis(run.path, "unreadable", str(error), "nothing can be said of it")
-    if report.verdict is Verdict.FAILED:
-        tail = "beyond" in report.reason
-        state = "beyond the receipt" if tail else "sealed but changed"
-        meaning = (
-            "the ledger goes on after what the receipt binds, and not as a session that continues it"
-            if tail
-            else "what stands here is not what was sealed: ledger, checkpoints or receipt were changed afterwards"
-        )
-        return Diagnosis(run.path, state, report.reason, meaning, f"docket verify {run.path}")
     if report.verdict is Verdict.UNREADABLE:
         return Diagnosis(run.path, "unreadable", report.reason, "nothing can be said of it")
-    if "continued" in report.remarks:
-        meaning = "a further session was started behind this receipt and was not sealed"
-        return Diagnosis(run.path, "no receipt", report.reason, meaning, f"docket doctor --close {run.path}")
-    return Diagnosis(run.path, "complete", str(report.verdict), report.reason)
+    failed = report.failure.check if report.failure is not None else None
+    state, meaning, command = BY_FAILURE.get(failed, CHANGED) if failed else BY_TAIL[report.tail]
+    detail = report.reason if command else str(report.verdict)
+    return Diagnosis(run.path, state, detail, meaning or report.reason, command and f"{command} {run.path}")
 
 
 def _facts(past: Past) -> JsonObject:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from docket.verify.context import Case, Skip
-from docket.verify.report import Violation
+from docket.verify.report import Tail, Violation
 
 
 def size(case: Case) -> str:
@@ -30,13 +30,13 @@ def head(case: Case) -> str:
 
 def tail(case: Case) -> str:
     receipt, walk = case.need_receipt(), case.need_walk()
-    if not case.tail:
+    if case.tail is Tail.NOTHING:
         return "nothing follows"
-    if case.tail == "continued":
+    if case.tail is Tail.CONTINUED:
         case.remarks.append("continued: a later session follows in the ledger, beyond this receipt")
         return "a later session follows"
     if "end" in receipt:
-        what = "an unterminated line" if case.tail == "fragment" else "lines"
+        what = "an unterminated line" if case.tail is Tail.FRAGMENT else "lines"
         raise Violation(f"{what} after event {walk.size - 1}, which the receipt says is the last")
     case.remarks.append("beyond the receipt: the ledger goes on after what this receipt binds")
     return "what follows is beyond the receipt"
@@ -106,6 +106,6 @@ def last_checkpoint(case: Case) -> str:
         raise Violation("the file holds no checkpoint, the receipt quotes one")
     if (notes.last.text if notes.last else b"") != quoted:
         raise Violation("the last checkpoint of the file is not the one that the receipt quotes")
-    if "end" in receipt and case.tail != "continued" and (notes.beyond or notes.torn):
+    if "end" in receipt and case.tail is not Tail.CONTINUED and (notes.beyond or notes.torn):
         raise Violation("the file goes on after the checkpoint that the receipt quotes")
     return "the file ends with the checkpoint that the receipt quotes"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from docket.verify.canonical import Object
 from docket.verify.checkpoints import Checkpoints
-from docket.verify.report import Violation, Voucher
+from docket.verify.report import Tail, Violation, Voucher
 from docket.verify.walk import Session, Walk
 
 
@@ -54,7 +54,7 @@ class Case:
     notes: Checkpoints | None = None
     fragment: bytes = b""
     """What follows the last LF of the ledger, where it was read to its end."""
-    tail: str = ""
+    tail: Tail = Tail.NOTHING
     """What stands in the ledger beyond the receipt: "", ``continued``, ``fragment`` or ``lines``."""
     starts: list[Session] = field(default_factory=list)
     """The sessions as the receipt shows them."""

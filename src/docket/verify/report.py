@@ -35,6 +35,18 @@ class Verdict(StrEnum):
         return {"verified": 0, "failed": 1, "unreadable": 2}.get(self.value, 3)
 
 
+class Tail(StrEnum):
+    """What stands in a ledger behind the events that its receipt binds (spec section 6, B-3)."""
+
+    NOTHING = "nothing"
+    CONTINUED = "continued"
+    """A right start of a later session."""
+    LINES = "lines"
+    """Whole lines that are no such start."""
+    FRAGMENT = "fragment"
+    """An unterminated line."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """The answer of one check; ``detail`` says what was found, where, or why it could not run."""
@@ -75,6 +87,7 @@ class Report:
     """Private members that stand as commitments only, by name."""
     unknown: list[str] = field(default_factory=list)
     """Types and members that this version does not understand: hashed, never judged."""
+    tail: Tail = Tail.NOTHING
     facts: JsonObject = field(default_factory=dict)
     """Docket number, size, root, run key, cost: what the documents say, for people."""
 

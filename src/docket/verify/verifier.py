@@ -15,7 +15,7 @@ from docket.verify.checkpoints import CHECKS as CHECKPOINT_CHECKS
 from docket.verify.checkpoints import Checkpoints
 from docket.verify.context import Case, Documents, Pins, Skip
 from docket.verify.lines import Lines
-from docket.verify.report import Finding, Report, Status, Unreadable, Verdict, Violation, Voucher
+from docket.verify.report import Finding, Report, Status, Tail, Unreadable, Verdict, Violation, Voucher
 
 Check = Callable[[Case], str]
 """Returns what was found; raises Violation (fail) or Skip."""
@@ -154,7 +154,7 @@ def _walk(case: Case) -> None:
     try:
         for line in lines:
             if walked.size == limit:
-                case.tail = "continued" if _continues(case, line) else "lines"
+                case.tail = Tail.CONTINUED if _continues(case, line) else Tail.LINES
                 break
             walked.take(line)
             if notes is not None and walked.size == notes.due:
@@ -164,7 +164,7 @@ def _walk(case: Case) -> None:
             if lines.oversize and walked.size != limit:
                 raise Violation(f"event {walked.size}: longer than the limit of a line", walk.CHECKS[0])
             if case.fragment and walked.size == limit:
-                case.tail = "fragment"
+                case.tail = Tail.FRAGMENT
     except Violation as violation:
         case.ledger_failure = violation
     if receipt is None and not walked.size and case.ledger_failure is None:
@@ -234,7 +234,7 @@ def _disclosed(case: Case) -> list[str]:
 
 def _describe(case: Case, report: Report) -> None:
     """What the reader should know beside the verdict."""
-    report.withheld, report.unknown = case.withheld, list(case.unknown)
+    report.withheld, report.unknown, report.tail = case.withheld, list(case.unknown), case.tail
     if case.walk is not None:
         report.unknown += sorted(case.walk.unknown_types)
     if report.verdict is Verdict.FAILED:
@@ -253,6 +253,8 @@ def _describe(case: Case, report: Report) -> None:
             "run_key": case.starts[-1].data["run_key"],
             "cost_is": receipt["totals"]["cost_is"],
             "cost_usd": receipt["totals"].get("cost_usd"),
+            "outcome": receipt["session"]["outcome"],
+            "sessions": receipt["session"]["sessions"],
         }
     elif case.proof:
         key = case.starts[0].data["run_key"]
