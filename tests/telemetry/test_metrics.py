@@ -229,3 +229,23 @@ def test_counters_never_go_down(entries: list[Entry]) -> None:
         after = {k: v for k, v in samples(metrics).items() if k[0].endswith(("_total", "_count", "_sum", "_bucket"))}
         assert all(after[key] >= value for key, value in before.items())
         before = after
+
+
+def test_tokens_and_cost_of_a_call_stand_under_the_model_that_served_each_item() -> None:
+    items = [
+        {"kind": "input", "quantity": 10, "unit_usd": "2", "per": 1_000_000},
+        {"kind": "input", "quantity": 10, "unit_usd": "4", "per": 1_000_000, "model": "second"},
+        {"kind": "output", "quantity": 1, "unit_usd": "20", "per": 1_000_000, "model": "second"},
+    ]
+    usage = {"source": "reported", "items": items, "cost_usd": "0.00008"}
+    data = {"call": 1, "status": 200, "reason": "complete", "provider": "p", "model": "first", "tier": "standard"}
+    metrics = make(None)
+    metrics.observe(entry("model.response", data | {"usage": usage}))
+    got = samples(metrics, None)
+
+    def of(name: str, model: str, **more: str) -> float:
+        return got[name, tuple(sorted({"model": model, "provider": "p", **more}.items()))]
+
+    assert of("docket_cost_usd_total", "first") == pytest.approx(0.00002)
+    assert of("docket_cost_usd_total", "second") == pytest.approx(0.00006)
+    assert of("docket_tokens_total", "second", kind="input") == 10

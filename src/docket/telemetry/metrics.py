@@ -96,11 +96,17 @@ class Fold:
             self.first_byte_seconds.setdefault(provider, Histogram(CALL_BUCKETS_US)).observe(end.first_byte_us)
         if end.usage is None:
             return
+        own = 0 if end.usage.cost_usd is None else end.usage.cost_usd.pico
         for item in end.usage.items:
+            served = model if item.model is None else self.labels.model(item.model)
             if item.per != 1:
-                self.tokens[provider, model, self.labels.kind(item.kind)] += item.quantity
+                self.tokens[provider, served, self.labels.kind(item.kind)] += item.quantity
+            if end.usage.cost_usd is not None and item.model is not None and item.unit_usd is not None and item.per:
+                part = item.unit_usd.pico_of(item.quantity, item.per)
+                self.cost_pico[provider, served] += part
+                own -= part
         if end.usage.cost_usd is not None:
-            self.cost_pico[provider, model] += end.usage.cost_usd.pico
+            self.cost_pico[provider, model] += own
 
     def _add_denied(self, denied: ModelDenied) -> None:
         code = self.labels.code(denied.code)
