@@ -130,23 +130,52 @@ function parseArray(p, depth, data) {
   }
 }
 
-const MAX_NAMES = 4096;
-const goodNames = new Set();
+/** A name behind the names before it, and the names that came behind it: members recur in their order. */
+class Step {
+  next = null; // what came last
+  kept = false;
+  #known = null;
 
-function checkName(name) {
-  if (!NAME.test(name)) bad("a name of another form");
-  if (goodNames.size < MAX_NAMES) goodNames.add(name);
+  constructor(name) {
+    this.name = name;
+    this.spelled = `"${name}":`;
+  }
+
+  /** The step to `name`; a new one is kept while there are few. */
+  to(name) {
+    let step = this.#known?.get(name);
+    if (step === undefined) {
+      if (!NAME.test(name)) bad("a name of another form");
+      if (this.name !== null && !(name > this.name)) bad("members out of order, or twice");
+      step = new Step(name);
+      if (steps < MAX_STEPS && !/["\\]/.test(name)) {
+        steps += 1;
+        step.kept = true;
+        this.#known ??= new Map();
+        this.#known.set(name, step);
+      }
+    }
+    return step;
+  }
 }
 
-/** The name of the next member, behind `before`; leaves the position on its value. */
+const MAX_STEPS = 4096;
+let steps = 0;
+export const FIRST = new Step(null);
+
+/** The step to the name of the next member; leaves the position on its value. */
 export function parseName(p, before) {
+  const { next } = before;
+  if (next !== null && p.text.startsWith(next.spelled, p.at)) {
+    p.at += next.spelled.length;
+    return next;
+  }
   if (p.text.charCodeAt(p.at) !== 34) bad(`no name at ${p.at}`);
-  const name = parseString(p);
-  if (!goodNames.has(name)) checkName(name);
-  if (before !== null && !(name > before)) bad("members out of order, or twice");
+  const step = before.to(parseString(p));
   if (p.text.charCodeAt(p.at) !== 58) bad(`no colon at ${p.at}`);
   p.at += 1;
-  return name;
+  if (p.plain && step.kept) before.next = step; // as it is spelled: without escapes
+  return step;
 }
 
 function parseObject(p, depth, data) {
@@ -154,15 +183,15 @@ function parseObject(p, depth, data) {
   const object = {};
   p.at += 1;
   if (p.text.charCodeAt(p.at) === 125) return (p.at += 1), object;
-  for (let before = null; ; ) {
+  for (let before = FIRST; ; ) {
     const start = p.at;
-    const name = parseName(p, before);
+    before = parseName(p, before);
+    const { name } = before;
     if (name.charCodeAt(0) <= 57) p.indexed = true;
     const value = name === "private" && !data ? parsePrivate(p, depth + 1) : parseValue(p, depth + 1, data);
     if (name === "__proto__") Object.defineProperty(object, name, { value, enumerable: true });
     else object[name] = value;
     if (depth === 1 && name === p.name) p.span = [start, p.at];
-    before = name;
     const c = p.text.charCodeAt(p.at);
     p.at += 1;
     if (c === 125) return object;

@@ -45,12 +45,12 @@ export const SILENT = new Set([
 const AGENT_SAYS = new Set(["note", "tool.call", "tool.result"]);
 const ASSERTERS = new Set(["boundary", "supervisor", "agent", "doctor"]);
 
-/** Why a sealed object is no event (L-3 to L-5, L-9); null where it is one. */
-export function eventFault(e) {
+/** Why a sealed object is no event (L-3 to L-5, L-9); null where it is one. `head` is a hash that `prev` may be. */
+export function eventFault(e, head = "") {
   if (!isObject(e)) return "not an object";
   if (!isNatural(e.seq) || !isNatural(e.elapsed_us)) return "seq or elapsed_us";
   if (!isString(e.type) || e.type === "" || (e.type.length > 128 && [...e.type].length > 128)) return "type";
-  if (!isObject(e.data) || !isHex64(e.prev) || !isHex64(e.hash)) return "data, prev or hash";
+  if (!isObject(e.data) || !(e.prev === head || isHex64(e.prev)) || !isHex64(e.hash)) return "data, prev or hash";
   if (!isTime(e.ts)) return "ts";
   if (!ASSERTERS.has(e.by)) return "by";
   if (e.by === "agent" && !AGENT_SAYS.has(e.type)) return `agent asserts ${e.type}`;

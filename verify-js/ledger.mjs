@@ -71,7 +71,7 @@ export class Ledger {
       throw new Fail("ledger.form", `${where}: ${error.message}`);
     }
     if (line.length + 1 + parsed.light > MAX_LINE) throw new Fail("ledger.form", `${where} is too long`);
-    const fault = eventFault(parsed.value);
+    const fault = eventFault(parsed.value, this.head);
     if (fault !== null) throw new Fail("ledger.form", `${where}: ${fault}`);
     return parsed;
   }

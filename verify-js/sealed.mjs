@@ -1,6 +1,6 @@
 // Section 2: the sealed form. Every private member stands for its commitment.
 
-import { byteLength, parseName, parseValue } from "./canonical.mjs";
+import { byteLength, FIRST, parseName, parseValue } from "./canonical.mjs";
 import { bad } from "./checks.mjs";
 import { HEX64, sha256hex } from "./hashing.mjs";
 import { MAX_DEPTH, MAX_NAMED } from "./limits.mjs";
@@ -13,9 +13,10 @@ export function parsePrivate(p, depth) {
   if (p.text.charCodeAt(p.at) !== 123) bad("private is no object");
   const object = {};
   p.at += 1;
-  for (let before = null; ; ) {
+  for (let before = FIRST; ; ) {
     const nameAt = p.at;
-    const name = parseName(p, before);
+    before = parseName(p, before);
+    const { name } = before;
     if (name === "private") bad("a private member is named private");
     const spelled = p.text.slice(nameAt, p.at - 1);
     const start = p.at;
@@ -23,7 +24,6 @@ export function parsePrivate(p, depth) {
     p.edits.push([start, p.at, `"${commitment}"`]);
     if (name === "__proto__") Object.defineProperty(object, name, { value: commitment, enumerable: true });
     else object[name] = commitment;
-    before = name;
     const c = p.text.charCodeAt(p.at);
     p.at += 1;
     if (c === 125) return object;
