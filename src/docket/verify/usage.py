@@ -86,7 +86,7 @@ def _check_cost(bill: Object, total: int | None, path: str) -> None:
         return
     if type(cost) is not str:
         raise Violation(f"{path}.cost_usd: missing, or not a decimal string")
-    if decimals.amount(cost) != total:
+    if cost != decimals.spell(total) or total >= decimals.LIMIT:  # a decimal has one spelling (C-8)
         raise Violation(f"{path}.cost_usd: {cost} where the items come to {decimals.spell(total)}")
 
 
