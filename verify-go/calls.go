@@ -84,5 +84,5 @@ func (c *Calls) explained() bool {
 	unseen := int64(len(c.unseen))
 	gaps := unseen - min(unseen, c.disclosed["model.cache_hit"])
 	ends := c.disclosed["model.response"] + c.disclosed["model.error"]
-	return int64(len(c.open))+gaps <= ends && c.unasked+gaps <= c.disclosed["model.request"]
+	return int64(len(c.open)) <= ends && c.unasked+gaps <= c.disclosed["model.request"]
 }

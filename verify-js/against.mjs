@@ -55,7 +55,7 @@ function openCalls(p) {
   const unseen = BigInt(calls.unseen.size);
   const hits = unseen < lost("model.cache_hit") ? unseen : lost("model.cache_hit");
   const gone = unseen - hits;
-  const ends = BigInt(calls.open.size) + gone <= lost("model.response") + lost("model.error");
+  const ends = BigInt(calls.open.size) <= lost("model.response") + lost("model.error");
   const requests = BigInt(calls.headless) + gone <= lost("model.request");
   const forgiven = receipt !== null ? receipt.kind === "recovered" : !sealed;
   p.need("calls.open", forgiven || (ends && requests), "more is missing than was disclosed");

@@ -97,3 +97,14 @@ def test_a_volume_that_is_gone_answers_nothing(directory: int) -> None:
         with pytest.raises(OSError, match=os.strerror(errno.EIO)):
             look()
     assert drill.notes == [("vanish", 4)]
+
+
+@pytest.mark.parametrize(("fault", "code"), [("eio_at=4", errno.EIO), ("enospc_at=4", errno.ENOSPC)])
+def test_one_operation_of_whatever_kind_fails_and_those_around_it_do_not(directory: int, fault: str, code: int) -> None:
+    drill = Drill(directory, fault)
+    drill.disk.write(drill.ledger, b"abc", 0)
+    with pytest.raises(OSError, match=os.strerror(code)):
+        drill.disk.truncate(drill.ledger, 1)
+    drill.disk.sync(drill.ledger)
+    assert drill.disk.read(drill.ledger, 9, 0) == b"abc"
+    assert drill.notes == [(fault.partition("=")[0], 4)]

@@ -428,3 +428,27 @@ async def test_any_call_of_a_run_failing_once_loses_nothing_acknowledged(tmp_pat
     while await run_with_one_failure(tmp_path, number, outcome):
         number += 1
     assert number > 20
+
+
+async def test_files_that_cannot_be_read_back_are_no_other_hand_and_nothing_is_said_to_be_complete(
+    tmp_path: Path,
+) -> None:
+    class Blind(FaultyDisk):
+        blind = False
+
+        def read(self, fd: int, size: int, offset: int) -> bytes:
+            if self.blind:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            return super().read(fd, size, offset)
+
+    disk = Blind(SystemDisk(), lambda operation: None)
+    run = new_run(tmp_path, disk)
+    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock(), guard=Guard("continue"))
+    await writer.append_watched(session_start(run.name))
+    assert writer.condition.evidence.ledger_complete is True
+    disk.blind = True
+    assert await writer.compare() == ()
+    await writer.append(Note())
+    evidence = writer.condition.evidence
+    assert (evidence.ledger_complete, evidence.intact, evidence.unwritten_events) == ("unknown", True, 0)
+    await writer.close()

@@ -26,7 +26,8 @@ def drill(faults: str, seed: int, **options: Any) -> int:
 
     The boundary misbehaves with toxiproxy's words (latency, jitter, bandwidth, slow_close, timeout, reset_peer, slicer,
     limit_data) and a provider's (status, error_event, drop, corrupt, duplicate); the disk with enospc, eio, slow_sync,
-    lying_sync, readonly, vanish; the clock with clock_step, clock_freeze. `docket chaos --faults help` lists them.
+    lying_sync, enospc_at, eio_at, readonly, vanish; the clock with clock_step, clock_freeze.
+    `docket chaos --faults help` lists them.
 
     \b
       docket chaos --faults 'status=529@0.2,latency=300ms@0.5' --seed 7 -- python agent.py

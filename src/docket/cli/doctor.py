@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,17 @@ if TYPE_CHECKING:
 @options.docket_dir
 @click.option("--quarantine-torn-tail", "torn", is_flag=True, help="Move the bytes of a torn write to a file beside.")
 @click.option("--close", "closing", is_flag=True, help="End a run whose supervisor died; it gets a recovered receipt.")
+@click.option(
+    "--fallback-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="With --close: where the run may have left its receipt, beside the user's state directory.",
+)
 @options.as_json
 @click.argument("runs", nargs=-1, type=click.Path(path_type=Path), metavar="[RUN ...]")
-def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tuple[Path, ...]) -> int:
+def command(
+    docket_dir: Path, torn: bool, closing: bool, fallback_dir: Path | None, as_json: bool, runs: tuple[Path, ...]
+) -> int:
     """Say what state runs are in, what that means and which command deals with it.
 
     RUN is a run directory or a docket number; without one, all runs of the docket directory are looked at, and what
@@ -34,7 +43,7 @@ def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tu
         raise click.UsageError("name the run to repair")
     if torn or closing:
         for path in chosen:
-            _repair(path, closing=closing)
+            _repair(path, closing=closing, fallback=fallback_dir)
     diagnoses = [doctor.diagnose(path) for path in chosen]
     facts = {} if runs else machine_facts.facts()
     if as_json:
@@ -46,16 +55,18 @@ def command(docket_dir: Path, torn: bool, closing: bool, as_json: bool, runs: tu
     return exit_codes.OK if all(diagnosis.healthy for diagnosis in diagnoses) else exit_codes.FAILED
 
 
-def _repair(path: Path, *, closing: bool) -> None:
+def _repair(path: Path, *, closing: bool, fallback: Path | None) -> None:
     from docket.clock import SystemClock
     from docket.storage.paths import RunDirectory
     from docket.supervisor.dead_run import close, quarantine_torn_tail
+    from docket.supervisor.second_place import places
 
     run = RunDirectory.open(path)
     try:
         if closing:
-            closed = close(run, SystemClock())
-            output.remark(f"{run.name}: {closed.lost_calls} open calls lost, {closed.events} events, recovered receipt")
+            closed = close(run, SystemClock(), elsewhere=places(fallback, os.environ))
+            kind = "its own receipt, put back" if closed.from_memory else "recovered receipt"
+            output.remark(f"{run.name}: {closed.lost_calls} open calls lost, {closed.events} events, {kind}")
             output.remark(f"{run.name} root {closed.root}")
             moved = closed.quarantined
         else:

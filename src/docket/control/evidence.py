@@ -106,6 +106,7 @@ class Guard:
         self._failures = 0
         self._first: int | None = None
         self._notes_missing = False
+        self._unseen = False
 
     @property
     def lost_in_all(self) -> int:
@@ -153,6 +154,10 @@ class Guard:
         """Whether the last checkpoint that was due could be written."""
         self._known, self._notes_missing = None, not written
 
+    def not_seen(self) -> None:
+        """The files could not be read back: whether they are what was written is not known."""
+        self._known, self._unseen = None, True
+
     def end_room(self, drafts: Iterable[Draft]) -> int:
         """Return the bytes beside ``END_ROOM`` that the end of the run takes once ``drafts`` are recorded.
 
@@ -191,7 +196,7 @@ class Guard:
             return self._known[1]
         failed = self._unwritten or self.final or self._notes_missing
         evidence = Evidence(
-            ledger_complete=False if failed else self._before.complete,
+            ledger_complete=False if failed else "unknown" if self._unseen else self._before.complete,
             intact=not differences,
             unwritten_events=self.lost_in_all,
             write_failures=self._failures,

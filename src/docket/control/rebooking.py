@@ -26,7 +26,8 @@ class Rebooking:
         self._tokens = 0
         self._holds: dict[int, Amounts] = {}
         self.last_call = 0
-        """The highest call number."""
+        """The highest call number, whichever event of its call is there."""
+        self._introduced = 0
 
     def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
@@ -34,18 +35,25 @@ class Rebooking:
             case ModelRequest(call=call, hold=hold):
                 usd = 0 if hold.usd is None else hold.usd.pico
                 self._holds[call] = Amounts(usd=usd, tokens=hold.tokens, calls=1)
-                self.last_call = max(self.last_call, call)
+                self._introduce(call)
             case ModelCacheHit(call=call):
-                self.last_call = max(self.last_call, call)
+                self._introduce(call)
             case ModelResponse(call=call, usage=usage) | ModelError(call=call, usage=usage):
+                self.last_call = max(self.last_call, call)  # its request may be lost
                 booked = _booked(usage, self._holds.pop(call, Amounts()))
                 self._usd += booked.usd
                 self._tokens += booked.tokens
             case LedgerGap(lost=lost):
                 self._usd += Usd.parse(str(lost.get("cost_usd", "0"))).pico
                 self._tokens += int(str(lost.get("tokens", 0)))
+                types = lost.get("types")
+                self._introduced += int(str(types.get("model.request", 0))) if isinstance(types, dict) else 0
             case _:
                 pass
+
+    def _introduce(self, call: int) -> None:
+        self.last_call = max(self.last_call, call)
+        self._introduced += 1
 
     @property
     def open_calls(self) -> Mapping[int, Amounts]:
@@ -58,7 +66,7 @@ class Rebooking:
         return Amounts(
             usd=self._usd + sum(hold.usd for hold in self._holds.values()),
             tokens=self._tokens + sum(hold.tokens for hold in self._holds.values()),
-            calls=self.last_call,
+            calls=max(self.last_call, self._introduced),
         )
 
 

@@ -153,14 +153,13 @@ LIMITS: tuple[Limit, ...] = (
     _limit(
         "unknown losses",
         lambda f: f.run.kind == "complete" and f.run.evidence.ledger_complete == "unknown",
-        "An earlier session ended without a checkpoint over its last event: whether events of it are missing is not "
-        "known.",
+        "Whether the record is complete is not known: an earlier session ended without a checkpoint over its last "
+        "event, or the files could not be read back.",
     ),
     _limit(
         "another hand",
         lambda f: not f.run.evidence.intact,
-        "The run's files were not, at every look, what docket had written: another hand changed them, or they could "
-        "not be read (see ops.evidence).",
+        "The run's files were changed by another hand while docket wrote them (see ops.evidence).",
     ),
     Limit(
         "a breach unrecorded",

@@ -1,7 +1,8 @@
 """The disk of a drill: a volume on which every file of the run suffers, as a fault specification says.
 
 ``enospc`` is a volume of so many bytes, in which room that is given back can be used again; ``eio``, ``slow_sync`` and
-``lying_sync`` befall syncs; ``readonly`` and ``vanish`` befall everything from some operation on.
+``lying_sync`` befall syncs; ``enospc_at`` and ``eio_at`` befall one operation of any kind, ``readonly`` and ``vanish``
+everything from some operation on.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Callable
 
 from docket.sim.faults import Fault, Plan
 from docket.storage.durable import Disk, FileState
+
+_ONCE = {"enospc_at": errno.ENOSPC, "eio_at": errno.EIO}
 
 
 class DrillDisk:
@@ -135,6 +138,10 @@ class DrillDisk:
         """An operation that changes something is about to be made."""
         self._operations += 1
         self._look()
+        for fault in self._plan.of("disk"):
+            if fault.name in _ONCE and fault.magnitude == self._operations:
+                self._tell(fault, self._operations)
+                raise OSError(_ONCE[fault.name], os.strerror(_ONCE[fault.name]))
         if self._readonly is not None and self._operations > self._readonly.magnitude:
             self._tell(self._readonly, self._operations)
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))

@@ -50,6 +50,8 @@ KINDS: Mapping[str, FaultKind] = {
     "duplicate": FaultKind(port="upstream", unit="none", default=0, does="the first piece of the body comes twice"),
     "enospc": FaultKind(port="disk", unit="bytes", default=262_144, does="the run's volume has this much room in all"),
     "eio": FaultKind(port="disk", unit="none", default=0, does="a sync fails"),
+    "enospc_at": FaultKind(port="disk", unit="operations", default=50, does="this one operation finds no room"),
+    "eio_at": FaultKind(port="disk", unit="operations", default=50, does="this one operation fails"),
     "readonly": FaultKind(port="disk", unit="operations", default=100, does="the volume is read-only after so many"),
     "vanish": FaultKind(port="disk", unit="operations", default=100, does="the volume is gone after so many"),
     "slow_sync": FaultKind(port="disk", unit="us", default=5_000, does="a sync takes this much longer"),

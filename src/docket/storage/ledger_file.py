@@ -14,6 +14,9 @@ from docket.errors import LedgerWriteError
 from docket.storage.durable import CREATE, READ_BYTES, WRITE, create, foreign_name, temporary_name, write_all
 from docket.storage.paths import RunDirectory
 
+UNREADABLE = "unreadable"
+"""In place of a difference: the disk did not let anybody look."""
+
 
 class SyncFailedError(LedgerWriteError):
     """A sync failed: what the file holds beyond its durable prefix is unknown, and it is never written again."""
@@ -96,7 +99,7 @@ class LedgerFile:
         except FileNotFoundError:
             return "removed"
         except OSError:
-            return "unreadable"
+            return UNREADABLE
         if (named.device, named.inode) != (held.device, held.inode):
             return "replaced"
         if held.links != 1:
@@ -123,7 +126,7 @@ class LedgerFile:
         try:
             return self.difference() or ("edited" if self._found() != self._digest.digest() else None)
         except OSError:
-            return "unreadable"
+            return UNREADABLE
 
     def _found(self) -> bytes:
         """Return the digest of the bytes that the file holds."""

@@ -23,7 +23,7 @@ from docket.primitives.instant import timestamp
 from docket.primitives.merkle import ProofBuilder
 from docket.primitives.signature import SigningKey
 from docket.receipt.model import Evidence
-from docket.storage.ledger_file import LedgerFile, SyncFailedError
+from docket.storage.ledger_file import UNREADABLE, LedgerFile, SyncFailedError
 from docket.storage.paths import CHECKPOINTS, LEDGER, RunDirectory
 from docket.storage.reader import LedgerRead
 from docket.storage.reserve import Reserve
@@ -222,11 +222,19 @@ class Record:
             difference = f"{file.name} {found}"
             if found is None:
                 continue
+            if found == UNREADABLE:  # a disk that fails is no other hand: nothing was seen
+                self._guard.not_seen()
+                continue
             if self._restored < MAX_RESTORED:
                 self._restored += 1
                 file.restore(found)
             self._differs(difference)
-        for difference in self._run.displaced():
+        try:
+            displaced = self._run.displaced()
+        except OSError:
+            displaced = []
+            self._guard.not_seen()
+        for difference in displaced:
             self._differs(difference)
         if whole:
             self.tell()

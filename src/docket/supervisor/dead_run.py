@@ -7,19 +7,22 @@ line; damage is refused, never repaired; the receipt is vouched for by nobody.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from docket.clock import Clock
 from docket.control.evidence import Guard
-from docket.errors import LedgerDamagedError, LedgerError, LedgerWriteError
+from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger.codec import draft
 from docket.ledger.events import Event, LedgerRecovered, ModelError, ModelRequest
 from docket.ledger.usage import Usage
+from docket.primitives.canonical import decode_object
 from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
 from docket.primitives.sealed import Entropy
 from docket.receipt import build
 from docket.receipt.model import Anchor, Caps, Evidence, Run
+from docket.storage.documents import documents_at
 from docket.storage.durable import write_new
 from docket.storage.ledger_file import LedgerFile
 from docket.storage.lock import Lock
@@ -30,6 +33,9 @@ from docket.storage.reserve import drop
 from docket.supervisor.ledger_history import Past, read_past
 from docket.supervisor.processes import processes_of
 from docket.supervisor.seal import TOOL
+from docket.supervisor.second_place import left_behind
+from docket.verify.report import Verdict
+from docket.verify.verifier import verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,8 @@ class Closed:
     lost_calls: int
     events: int
     root: str
+    from_memory: bool = False
+    """Whether the receipt is the one that the supervisor itself had left elsewhere."""
 
 
 def set_aside_torn(run: RunDirectory, past: Past, clock: Clock) -> tuple[Past, Quarantined | None]:
@@ -135,8 +143,11 @@ def quarantine_torn_tail(run: RunDirectory, clock: Clock) -> Quarantined | None:
         lock.release()
 
 
-def close(run: RunDirectory, clock: Clock, entropy: Entropy = os.urandom) -> Closed:
+def close(run: RunDirectory, clock: Clock, entropy: Entropy = os.urandom, elsewhere: tuple[Path, ...] = ()) -> Closed:
     """End the run whose directory is ``run``; it gets a receipt of kind ``recovered``.
+
+    A receipt from memory that its supervisor left in one of ``elsewhere``, and that is right for this ledger, says more
+    and is put in its place instead.
 
     Raises LedgerLockedError if its supervisor lives, LedgerError if a process of it does or it has a receipt,
     LedgerDamagedError where the ledger may not be appended to.
@@ -148,19 +159,46 @@ def close(run: RunDirectory, clock: Clock, entropy: Entropy = os.urandom) -> Clo
         if run.read(RECEIPT) is not None:
             raise LedgerError(f"{run.path} has a receipt", hint=f"docket verify {run.path}")
         if past.policy is None:
+            last = "its last session" if len(past.sessions) > 1 else "it"
             raise LedgerError(
-                f"{run.path} ended before its policy was recorded: no agent was started, there is nothing to close",
-                hint="docket prune removes whole runs",
+                f"{run.path}: {last} ended before its policy was recorded: no agent was started, nothing to close",
+                hint="docket run --resume goes on with it"
+                if len(past.sessions) > 1
+                else "docket prune removes whole runs",
             )
         if _put_back_receipt(run, past):
             position = position_of(past.read)
             return Closed(moved, 0, position.size, position.root)
+        if _take_from_memory(run, past, left_behind(run.name, elsewhere)):
+            position = position_of(past.read)
+            return Closed(moved, 0, position.size, position.root, from_memory=True)
         lost = len(past.open_requests)
         past = lose_open_calls(run, past, clock)
         root = _write_receipt(run, past, clock, entropy, unseen)
         return Closed(moved, lost, past.read.scan.chain.size, root)
     finally:
         lock.release()
+
+
+def _take_from_memory(run: RunDirectory, past: Past, receipt: bytes | None) -> bool:
+    """Put ``receipt`` into its place where it is right for this ledger and its last session; whether it was."""
+    if receipt is None or not _is_of_last_session(past, receipt):
+        return False
+    if verify(replace(documents_at(run.path), receipt=receipt)).verdict is not Verdict.INCOMPLETE:
+        return False
+    try:
+        write_new(run.disk, RECEIPT, receipt, run.fd)
+    except OSError as error:
+        raise LedgerWriteError(f"the receipt could not be written: {error.strerror}") from error
+    return True
+
+
+def _is_of_last_session(past: Past, receipt: bytes) -> bool:
+    try:
+        starts = decode_object(receipt.rstrip(b"\n")).get("starts")
+    except FormatError:
+        return False
+    return isinstance(starts, list) and len(starts) == len(past.sessions)
 
 
 def _put_back_receipt(run: RunDirectory, past: Past) -> bool:

@@ -143,6 +143,7 @@ async def seal(
     position = await writer.memory()
     evidence = replace(position.evidence, intact=not differences)
     position, run = replace(position, evidence=evidence), replace(run_of(), kind="from-memory", evidence=evidence)
+    totals.activity.elapsed_us = position.elapsed_us
     line = receipt(run, position, None)
     place = leave(run.docket, line, elsewhere)
     return Sealed(run=run, position=position, receipt=line, place=place, problem=why)

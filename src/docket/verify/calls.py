@@ -54,9 +54,8 @@ class Calls:
         hits = min(len(self.unseen), lost.get("model.cache_hit", 0))
         gone = len(self.unseen) - hits
         ends = lost.get("model.response", 0) + lost.get("model.error", 0)
-        if len(self.open) + gone > ends:
-            named = f"call {min(self.open)}" if self.open else f"call {min(self.unseen)}"
-            return f"{named} has no end ({len(self.open) + gone} without, {ends} disclosed as lost)"
+        if len(self.open) > ends:
+            return f"call {min(self.open)} has no end ({len(self.open)} without, {ends} disclosed as lost)"
         requests = lost.get("model.request", 0)
         if self.unrequested + gone > requests:
             return f"{self.unrequested + gone} calls without a request, {requests} disclosed as lost"

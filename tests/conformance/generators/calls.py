@@ -365,6 +365,21 @@ def _() -> Files:
 
 @vector(
     "calls",
+    "number-missing-refused",
+    "incomplete",
+    rules="L-13 P-7",
+    comment="The request of a call was lost and the call refused for that: its number is missing, no end was ever there.",
+)
+def _() -> Files:
+    run = begun()
+    run.calls = 1
+    gap(run, model_request=1)
+    run.call()
+    return complete(run, ledger_complete=False, unwritten_events=1, first_failing_seq=1)
+
+
+@vector(
+    "calls",
     "accept-open-in-an-unfinished-run",
     "unfinished",
     rules="L-13",

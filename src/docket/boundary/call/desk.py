@@ -76,4 +76,12 @@ class Desk:
         submit = self.recorder.submit
         if len(events) == 1:
             return submit(events[0])
-        return asyncio.gather(*[submit(event) for event in events])
+        durable = asyncio.gather(*[submit(event) for event in events])
+        durable.add_done_callback(_seen)
+        return durable
+
+
+def _seen(durable: asyncio.Future[Any]) -> None:
+    """A failed write is the recorder's to report, also where nobody waits for it."""
+    if not durable.cancelled():
+        durable.exception()
