@@ -23,6 +23,8 @@ MAX_DIFF_LINES = 200
 """Lines of one file's difference; the rest are counted."""
 MAX_DIFFS = 100
 """Files that are shown line by line in one call."""
+MAX_OUTPUTS = 100
+"""Outputs that are named in one call."""
 _SIGNS = {"restore": "~", "recreate": "+", "remove": "-", "already there": "=", "leave": ".", "refuse": "!"}
 
 
@@ -39,10 +41,22 @@ _SIGNS = {"restore": "~", "recreate": "+", "remove": "-", "already there": "=", 
 @click.option(
     "--root", type=click.Path(path_type=Path), help="The directory that the run was of, where docket cannot tell."
 )
+@click.option(
+    "--clean-outputs",
+    is_flag=True,
+    help="Also remove what was written during the run in ignored places, such as build outputs: it looks up to date.",
+)
 @click.option("--diff/--no-diff", default=True, show_default=True, help="Show text line by line.")
 @options.as_json
 def command(
-    run: Path, apply_it: bool, only: tuple[str, ...], force: bool, root: Path | None, diff: bool, as_json: bool
+    run: Path,
+    apply_it: bool,
+    only: tuple[str, ...],
+    force: bool,
+    root: Path | None,
+    clean_outputs: bool,
+    diff: bool,
+    as_json: bool,
 ) -> int:
     """Put back what RUN changed in its working directory: a plan first, the tree only with --apply.
 
@@ -58,13 +72,17 @@ def command(
     from docket.clock import SystemClock
     from docket.errors import FormatError, LedgerError, UsageError
     from docket.snapshot.gitignore import Patterns
+    from docket.snapshot.outputs import remove_all
     from docket.snapshot.restore import Request, RootError, opened
     from docket.storage.lock import holder_of
     from docket.storage.paths import RunDirectory
 
     patterns = Patterns(only)
     request = Request(
-        selected=lambda entry: not only or patterns.covers(entry.path, entry.kind == "dir"), force=force, root=root
+        selected=lambda entry: not only or patterns.covers(entry.path, entry.kind == "dir"),
+        force=force,
+        root=root,
+        clean_outputs=clean_outputs,
     )
     directory = RunDirectory.open(run)
     try:
@@ -74,13 +92,19 @@ def command(
         with opened(directory, request) as (restore, plan):
             results = None
             record = None
-            if apply_it and any(step.do.acts for step in plan.steps):
+            cleaned: list[tuple[str, str]] = []
+            cleans = apply_it and clean_outputs and plan.outputs is not None and bool(plan.outputs.paths)
+            if apply_it and (cleans or any(step.do.acts for step in plan.steps)):
                 results, record = restore.apply(plan, request, SystemClock().unix_us())
+            if cleans and plan.outputs is not None:
+                cleaned = remove_all(plan.outputs)
             if as_json:
-                output.document(_document(directory.name, plan, results, record))
+                output.document(_document(directory.name, plan, results, record, cleaned))
             else:
                 _show(restore, plan, results, record, diff=diff and results is None)
-            return _status(plan, results)
+                _show_outputs(plan, cleaned)
+            bad = any(outcome != "removed" for _, outcome in cleaned)
+            return exit_codes.FAILED if bad else _status(plan, results)
     except RootError as error:
         output.failure(str(error), error.hint)
         return exit_codes.FAILED
@@ -99,12 +123,17 @@ def _status(plan: Plan, results: list[Result] | None) -> int:
     return exit_codes.FAILED if bad else exit_codes.OK
 
 
-def _document(run: str, plan: Plan, results: list[Result] | None, record: str | None) -> JsonObject:
+def _document(
+    run: str, plan: Plan, results: list[Result] | None, record: str | None, cleaned: list[tuple[str, str]]
+) -> JsonObject:
     from docket.primitives.canonical import Json
     from docket.snapshot.manifest import text_to_json
     from docket.snapshot.restore import FORMAT, plan_to_json, results_to_json
 
     left_out: list[Json] = [{"path": text_to_json(path), "reason": reason} for path, reason in plan.left_out]
+    found = plan.outputs.paths if plan.outputs is not None else ()
+    became = cleaned or [(path, "left") for path in found]
+    outputs: list[Json] = [{"path": text_to_json(path), "outcome": outcome} for path, outcome in became]
     document: JsonObject = {
         "format": FORMAT,
         "run": run,
@@ -112,6 +141,7 @@ def _document(run: str, plan: Plan, results: list[Result] | None, record: str | 
         "state": "planned" if results is None else "finished",
         "plan": plan_to_json(plan.steps),
         "left_out": left_out,
+        "outputs": outputs,
     }
     if results is not None:
         document["outcomes"] = results_to_json(results)
@@ -133,6 +163,24 @@ def _show(restore: Restore, plan: Plan, results: list[Result] | None, record: st
     for path, reason in plan.left_out:
         output.result(f". left out      {_name(path)}  ({output.one_line(reason)})")
     output.remark(_summary(plan, results, record))
+
+
+def _show_outputs(plan: Plan, cleaned: list[tuple[str, str]]) -> None:
+    """Name what was written during the run where it was not watched: it looks up to date to whatever compares times."""
+    if plan.outputs is None:
+        return
+    found = cleaned or [(path, "written during the run, and not watched") for path in plan.outputs.paths]
+    for path, what in found[:MAX_OUTPUTS]:
+        output.result(f"! output        {_name(path)}  ({output.one_line(what)})")
+    if len(found) > MAX_OUTPUTS:
+        output.result(f"! output        {len(found) - MAX_OUTPUTS} more (--json lists them)")
+    for path in plan.outputs.unseen:
+        output.result(f"! not looked at {_name(path)}")
+    if found and not cleaned:
+        output.remark(
+            f"{len(found)} files of the run stay in ignored places and look up to date beside what is put back: "
+            "build anew, or remove them with --clean-outputs --apply"
+        )
 
 
 def _summary(plan: Plan, results: list[Result] | None, record: str | None) -> str:

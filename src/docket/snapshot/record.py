@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import BinaryIO
 
 from docket.errors import FormatError
@@ -30,6 +31,8 @@ class Taken:
     root: str
     manifest: str
     intact: bool
+    at_ns: int
+    """When the event was recorded, in nanoseconds since 1970."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Paths that are not covered or were left out by rule, with the reason: the first ones."""
 
@@ -108,7 +111,18 @@ def _taken(entry: LedgerEntry) -> Taken:
         for item in listed if isinstance(listed, list) else []:
             if isinstance(item, dict) and isinstance(item.get("reason"), str):
                 left_out.append((text_from_json(item.get("path")), str(item["reason"])))
-    return Taken(root=root, manifest=manifest, intact=entry.data.get("intact") is not False, left_out=tuple(left_out))
+    return Taken(
+        root=root,
+        manifest=manifest,
+        intact=entry.data.get("intact") is not False,
+        at_ns=_instant_ns(entry.ts),
+        left_out=tuple(left_out),
+    )
+
+
+def _instant_ns(ts: str) -> int:
+    since = datetime.fromisoformat(ts) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1) * 1000
 
 
 def _private(entry: LedgerEntry, name: str) -> Json:

@@ -33,6 +33,7 @@ from docket.snapshot.manifest import (
     text_from_json,
     text_to_json,
 )
+from docket.snapshot.outputs import Outputs
 from docket.snapshot.plan import Here, Step, Terms, make
 from docket.snapshot.record import Changed, Taken, read_changes, read_taken
 from docket.snapshot.watch import FileWatch
@@ -60,6 +61,7 @@ class Request:
     selected: Callable[[Entry], bool] = field(default=lambda _: True)
     force: bool = False
     root: Path | None = None
+    clean_outputs: bool = False
 
 
 @dataclass(kw_only=True)
@@ -70,6 +72,8 @@ class Plan:
     steps: list[Step]
     changed: Changed
     left_out: tuple[tuple[str, str], ...] = ()
+    outputs: Outputs | None = None
+    """What was written during the run where it was not watched; None where that was not looked for."""
 
 
 class Restore:
@@ -79,8 +83,17 @@ class Restore:
         self._run, self._directory, self._tree, self._root = run, directory, tree, root
         self._interrupted = Interrupted.read(run)
 
-    def plan(self, changed: Changed, request: Request, left_out: tuple[tuple[str, str], ...] = ()) -> Plan:
-        """What would be done to each path that the run changed. Reads the tree, changes nothing."""
+    def plan(
+        self,
+        changed: Changed,
+        request: Request,
+        left_out: tuple[tuple[str, str], ...] = (),
+        span: tuple[int, int | None] | None = None,
+    ) -> Plan:
+        """What would be done to each path that the run changed. Reads the tree, changes nothing.
+
+        What was written below ``left_out`` in the ``span`` of the run is looked for where that is given.
+        """
         here: dict[str, Here] = {}
         for difference in changed.found:
             sides = (difference.before, difference.after)
@@ -98,7 +111,9 @@ class Restore:
             own=self._own(),
             partway=self._interrupted.paths,
         )
-        return Plan(root=self._root, steps=make(changed.found, here, terms), changed=changed, left_out=left_out)
+        steps = make(changed.found, here, terms)
+        outputs = Outputs(self._tree, left_out, span) if span is not None and steps else None
+        return Plan(root=self._root, steps=steps, changed=changed, left_out=left_out, outputs=outputs)
 
     def apply(self, plan: Plan, request: Request, unix_us: int) -> tuple[list[Result], str]:
         """Carry ``plan`` out; what became of each path, and the name of the record.
@@ -171,7 +186,7 @@ def opened(run: RunDirectory, request: Request) -> Iterator[tuple[Restore, Plan]
         path, root = confirm_root(run, changed, request.root)
         try:
             restore = Restore(run, directory, ConfinedTree(root), path)
-            yield restore, restore.plan(changed, request, _left_out(before, after))
+            yield restore, restore.plan(changed, request, _left_out(before, after), _span(before, after))
         finally:
             os.close(root)
     finally:
@@ -191,6 +206,10 @@ def roll_back(run: RunDirectory, watch: FileWatch, unix_us: int) -> tuple[list[R
     if not plan.steps:
         return [], None
     return restore.apply(plan, request, unix_us)
+
+
+def _span(before: Taken, after: Taken | None) -> tuple[int, int | None]:
+    return before.at_ns, after.at_ns if after is not None else None
 
 
 def _left_out(before: Taken, after: Taken | None) -> tuple[tuple[str, str], ...]:
@@ -319,6 +338,8 @@ class _Record:
             "tool": {"name": "docket", "version": __version__},
             "created_at": created_at,
             "forced": request.force,
+            "outputs": [text_to_json(path) for path in plan.outputs.paths] if plan.outputs is not None else [],
+            "clean_outputs": request.clean_outputs,
         }
         self.name = ""
 
