@@ -61,6 +61,7 @@ test: venv toolchains linters ## every test that takes under 20 s (under 5 minut
 
 long: venv toolchains ## the long tests, one at a time; dated results go to docs/measurements/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m long --timeout 3600
+	$(MAKE) scale
 	$(MAKE) test-agents
 
 test-agents: venv ## real agents, installed into a directory thrown away, through docket; writes docs/measurements/

@@ -1,7 +1,7 @@
 """``make fuzz``: mutants of the vectors to every verifier there is; they must give one answer, check by check.
 
 Prints one JSON document: how many documents, how often each check failed first, and every disagreement by seed and
-number. Exit status 1 where there was one, or where a check was never hit in a run of 200,000 documents.
+number. Exit status 1 where there was one, or where a check was never hit in a run of 500,000 documents.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kit.recordings import Files, write
 
 BATCH = 1000
 """Mutants on disk at once."""
-ENOUGH = 200_000
+ENOUGH = 500_000
 """Documents after which every check must have been hit."""
 
 
