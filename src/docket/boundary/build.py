@@ -51,7 +51,9 @@ def build(
         tasks,
         settings.routes,
         forwarder=Forwarder(desk, settings, calls, upstream, background),
-        sockets=WebSockets(desk, upstreams, settings.limits.silence) if around is None else None,
+        sockets=WebSockets(desk, upstreams, settings.limits.silence, capped=settings.capped)
+        if around is None
+        else None,
         agent_api=AgentApi(desk.recorder, desk.denials, budget),
         denials=desk.denials,
         upstreams=upstreams,

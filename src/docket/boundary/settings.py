@@ -17,6 +17,8 @@ class Settings:
 
     routes: tuple[Route, ...]
     usd_cap: bool = False
+    capped: bool = False
+    """Whether any cap on calls, tokens or money stands."""
     limits: Limits = field(default_factory=Limits)
     environment: Mapping[str, str] = field(default_factory=dict)
     """docket's own environment: its proxy variables are honoured."""

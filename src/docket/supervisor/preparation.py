@@ -44,6 +44,9 @@ class Preparation:
         policy = self.request.policy
         return Settings(
             routes=self.routes,
+            capped=any(
+                cap is not None for cap in (policy.caps.max_usd, policy.caps.max_tokens, policy.caps.max_model_calls)
+            ),
             usd_cap=policy.caps.max_usd is not None and policy.budget.mode == "usd",
             limits=Limits(
                 connect=policy.resilience.connect_timeout.us / 1e6, silence=policy.resilience.upstream_timeout.us / 1e6

@@ -2,7 +2,8 @@
 
 Invariants as for any call (``open_call``): nothing goes upstream before its request is durable; the message that ends a
 response is passed on only after its end event is. One response is under way at a time, as the protocol has it; a
-further ``response.create`` waits for it.
+further ``response.create`` waits for it. A message that cannot be read as one known thing (``socket_messages``) is a
+call that may spend: it ends the socket under a cap, and is recorded as an unknown call without one.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from dataclasses import replace
 
 import orjson
 
+from docket.boundary.answers.denials import Answerable
 from docket.boundary.answers.refusals import RUN_ENDED, Answer
 from docket.boundary.call.credentials import fingerprint
 from docket.boundary.call.desk import Desk
-from docket.boundary.call.open_call import Arrived, OpenCall, reason_of
+from docket.boundary.call.open_call import OpenCall
 from docket.boundary.call.redact import target as recordable
+from docket.boundary.call.socket_messages import Kind, kind_of
+from docket.boundary.call.socket_response import StreamedResponse
 from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.body import StreamedBody
 from docket.boundary.http1.response import Outgoing
@@ -26,64 +30,29 @@ from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.upstream_connection import Link
 from docket.boundary.http1.wire import RequestHead, ResponseHead, encode_response
 from docket.boundary.routes import Route
-from docket.control.breaker import Ended
 from docket.control.decision import Refused
 from docket.errors import ClientGoneError, FormatError, LedgerError, UpstreamError
 from docket.ledger.events import Forwarded
 from docket.primitives.canonical import Json
-from docket.primitives.frames import CONTROL, TEXT, Message, MessageReader, encode_message
+from docket.primitives.frames import CLOSE, CONTROL, MAX_CONTROL, TEXT, Message, MessageReader, encode_message
 from docket.providers import registry
 from docket.providers.call import Call, Endpoint, Sent
-from docket.providers.json_fields import text
 
 EXTENSIONS = b"sec-websocket-extensions"
 """Not offered upstream: what is compressed cannot be read, and what is not agreed on is not used."""
+POLICY_VIOLATION = (1008).to_bytes(2, "big")
+MAX_CLOSE_REASON = MAX_CONTROL - 2
 MAX_MESSAGE = 64 * 1024 * 1024
 """Longest message in bytes: as long as a request body that providers take."""
 PIECE = 256 * 1024
 IDLE_SECONDS = 24 * 3600.0
 """Silence of an upstream between two responses, while the agent works."""
-EVENT_STREAM = b"text/event-stream"
-"""A message is read as the event of a stream that it would be over HTTP."""
 
 
 def without_extensions(head: RequestHead) -> RequestHead:
     """The upgrade request as it goes on."""
     kept = [line for name, line in head.lines if name != EXTENSIONS]
     return RequestHead(head.method, head.target, head.minor, kept)
-
-
-class StreamedResponse:
-    """The answer to one ``response.create``; the WebSocket carrier of an open call."""
-
-    def __init__(self, desk: Desk, call: Call) -> None:
-        self._desk = desk
-        self._observer = registry.observer_of(call, status=200, media_type=EVENT_STREAM)
-        self._digest = hashlib.sha256()
-        self._size = 0
-        self._first_byte_at: int | None = None
-        self.reason: str | None = "client-gone"
-        """Why the answer is not whole; None once it is."""
-
-    def feed(self, payload: bytes) -> bool:
-        """Take the next message. Return whether it ends the answer."""
-        if self._first_byte_at is None:
-            self._first_byte_at = self._desk.clock.monotonic_us()
-        self._size += len(payload)
-        self._digest.update(payload)
-        if self._observer is None:
-            return False
-        self._observer.feed(b"data: " + payload.replace(b"\n", b" ") + b"\n\n")
-        if self._observer.saw_end:
-            self.reason = None
-        return self._observer.saw_end
-
-    def arrived(self) -> Arrived:
-        """Return what arrived so far. Does not yield."""
-        seen = self._observer.finish(clean=self.reason is None) if self._observer is not None else None
-        ended = Ended(self.reason or reason_of(seen), error_type=seen.error_type if seen is not None else None)
-        private: dict[str, Json] = {"response_sha256": self._digest.hexdigest()} if self._size else {}
-        return Arrived(ended, seen, self._size, self._first_byte_at, private)
 
 
 class Relay:
@@ -104,6 +73,7 @@ class Relay:
         self._open: OpenCall | None = None
         """... and its call, once that is open."""
         self._idle = asyncio.Event()
+        """Set unless an answer is under way whose end will be seen."""
         self._idle.set()
 
     async def run(self, accepted: ResponseHead, agent: Connection, provider: Link) -> None:
@@ -170,24 +140,60 @@ class Relay:
         try:
             while True:
                 for message in reader.feed(self._agent.take(PIECE)):
-                    if message.opcode == TEXT and _is_create(message.payload):
-                        await self._create(message)
-                    else:
-                        await self._provider.write(message.raw)
+                    if not await self._asked(message):
+                        return "truncated"
                 await self._agent.more()
         except (ClientGoneError, FormatError):
             return "client-gone"
         except UpstreamError as error:
             return error.reason
 
+    async def _asked(self, message: Message) -> bool:
+        """Pass on a message of the agent, or answer its refusal. Return whether the socket goes on."""
+        if message.opcode >= CONTROL:
+            await self._provider.write(message.raw)
+            return True
+        kind, why = kind_of(message)
+        if kind is Kind.CREATE:
+            await self._create(message)
+        elif kind is Kind.SPENDLESS:
+            await self._provider.write(message.raw)
+        else:
+            return await self._unknown(message, why)
+        return True
+
+    async def _unknown(self, message: Message, why: str) -> bool:
+        """Refuse a message that nobody can tell from a call where a cap stands, else record it as an unknown call."""
+        if self._sockets.capped:
+            refused = Refused(code="unreadable_message", message=f"under a cap this message is refused: {why}")
+            await self._refuse(refused, _PolicyClose(self._agent))
+            return False
+        begun = await self._begin(self._call(b"", len(message.payload), why), message.payload)
+        if isinstance(begun, Refused):
+            await self._refuse(begun, _PolicyClose(self._agent))
+            return False
+        await self._provider.write(message.raw)
+        return True
+
     async def _create(self, message: Message) -> None:
         """Open the call that ``message`` asks for and send it on, or answer its refusal."""
+        call = self._call(message.payload, len(message.payload))
+        begun = await self._begin(call, message.payload)
+        if isinstance(begun, Refused):
+            await self._refuse(begun, _ErrorEvent(self._agent), call.model)
+            return
+        await self._provider.write(message.raw)
+
+    async def _begin(self, call: Call, payload: bytes) -> OpenCall | Refused:
+        """Open ``call`` once none is under way whose end can be told; any other one is ended here as truncated."""
         await self._idle.wait()
-        call = self._call(message.payload)
+        if self._response is not None:
+            self._response.reason = "truncated"
+            await self._end()
         response = self._response = StreamedResponse(self._desk, call)
         private: dict[str, Json] = {
             "target": recordable(self._target),
-            "request_sha256": hashlib.sha256(message.payload).hexdigest(),
+            "request_sha256": hashlib.sha256(payload).hexdigest(),
         }
         if call.private_model is not None:
             private["model"] = call.private_model
@@ -195,23 +201,36 @@ class Relay:
         begun = self._sockets.refusal or await opened.begin()
         if isinstance(begun, Refused):
             self._response = None
-            client = _ErrorEvent(self._agent)
-            await self._desk.denials.deny(begun, client, self._endpoint.family, call.upstream, call.model)
-            return
+            return begun
         self._open = begun
-        self._idle.clear()
-        await self._provider.write(message.raw)
+        if call.unread is None:  # else nobody knows whether an answer comes
+            self._idle.clear()
+        return begun
 
-    def _call(self, payload: bytes) -> Call:
+    async def _end(self) -> None:
+        """End the call under way; done once that is durable."""
+        call, self._open, self._response = self._open, None, None
+        self._idle.set()
+        if call is not None:
+            try:
+                await call.end()
+            finally:
+                call.close()
+
+    async def _refuse(self, refused: Refused, client: Answerable, model: str | None = None) -> None:
+        await self._desk.denials.deny(refused, client, self._endpoint.family, self._route.name, model)
+
+    def _call(self, body: bytes, size: int, unread: str | None = None) -> Call:
         path = self._target.partition(b"?")[0].decode("latin-1")
         sent = Sent(
             upstream=self._route.name,
             provider=self._route.provider,
             endpoint=self._endpoint,
             path=path,
-            body=payload,
-            body_bytes=len(payload),
+            body=body,
+            body_bytes=size,
             credential=self._credential,
+            unread=unread,
         )
         return replace(registry.call_of(sent), stream=True)
 
@@ -238,23 +257,48 @@ class Relay:
 
     async def _answered(self, message: Message) -> None:
         call, response = self._open, self._response
-        if message.opcode >= CONTROL or call is None or response is None or not response.feed(message.payload):
+        if message.opcode >= CONTROL:
             await self._agent.write(message.raw)
-            return
-        self._open = self._response = None
-        self._idle.set()
-        try:
-            await call.end()
+        elif call is None or response is None:
+            await self._unasked(message)
+        elif not response.feed(message.payload):
+            if response.lost:  # its end may be among what could not be read
+                self._idle.set()
             await self._agent.write(message.raw)
-        finally:
-            call.close()
+        else:
+            self._open = self._response = None
+            self._idle.set()
+            try:
+                await call.end()
+                await self._agent.write(message.raw)
+            finally:
+                call.close()
+
+    async def _unasked(self, message: Message) -> None:
+        """Pass on a message of the provider outside a response; one that bills an answer is a call of its own."""
+        call = self._call(b"", 0, "nothing that was read asked for this answer")
+        response = StreamedResponse(self._desk, call)
+        if response.feed(message.payload) and self._response is None and response.states_usage:
+            private: dict[str, Json] = {"target": recordable(self._target)}
+            opened = await OpenCall(self._desk, call, private, response, self._agent).begin()
+            if isinstance(opened, Refused):
+                await self._refuse(opened, _PolicyClose(self._agent))
+                raise ClientGoneError("an answer that nobody asked for came after a cap was reached")
+            try:
+                await opened.end()
+            finally:
+                opened.close()
+        await self._agent.write(message.raw)
 
 
 class WebSockets:
     """The WebSockets of one run. ``key`` makes fingerprints of credentials; ``refusal`` is of every further call."""
 
-    def __init__(self, desk: Desk, upstreams: Upstreams, silence: float) -> None:
-        """``silence`` is the longest of an upstream inside a response, in seconds."""
+    def __init__(self, desk: Desk, upstreams: Upstreams, silence: float, capped: bool) -> None:
+        """``silence`` is the longest of an upstream inside a response, in seconds; ``capped`` says that a cap on calls,
+        tokens or money stands.
+        """
+        self.capped = capped
         self._desk = desk
         self._upstreams = upstreams
         self.silence = silence
@@ -297,11 +341,12 @@ class _ErrorEvent:
         await self._agent.write(encode_message(TEXT, orjson.dumps(event)))
 
 
-def _is_create(payload: bytes) -> bool:
-    if b"response.create" not in payload:
-        return False
-    try:
-        document = orjson.loads(payload)
-    except orjson.JSONDecodeError:
-        return False
-    return isinstance(document, dict) and text(document, "type") == "response.create"
+class _PolicyClose:
+    """Answers a refusal by the end of the socket: a close frame with status 1008 (RFC 6455 section 7.4.1)."""
+
+    def __init__(self, agent: Connection) -> None:
+        self._agent = agent
+
+    async def refuse(self, answer: Answer) -> None:
+        reason = str(orjson.loads(answer.body)["error"]["message"]).encode()[:MAX_CLOSE_REASON].decode(errors="ignore")
+        await self._agent.write(encode_message(CLOSE, POLICY_VIOLATION + reason.encode()))
