@@ -96,7 +96,7 @@ class Played:
             self.wrong.append(what)
 
 
-def play(cell: Cell, root: Path, seed: int = 7) -> Played:
+def play(cell: Cell, root: Path, seed: int = 41) -> Played:
     """Play ``cell`` in the empty directory ``root``, and hold what it left against what was counted on the wire."""
     played = Played(cell)
     with Lab(root) as lab:
