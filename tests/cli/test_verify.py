@@ -97,5 +97,5 @@ def test_a_report_shows_cost_caps_and_limits(run: Path) -> None:
 def test_a_report_of_a_run_without_receipt_says_so(run: Path) -> None:
     (run / "receipt.json").unlink()
     answer = docket("report", str(run))
-    assert answer.returncode == 2
-    assert "no receipt" in answer.stderr
+    assert answer.returncode == 0
+    assert answer.stdout.startswith("no receipt: the run died, or was never sealed")
