@@ -140,3 +140,13 @@ def test_lost_usage_and_answers_from_the_cache_count_too() -> None:
     rebooking.add(event("note", {}))
     assert rebooking.booked == Amounts(usd=5 * 10**11, tokens=5, calls=7)
     assert rebooking.open_calls == {}
+
+
+def test_a_number_whose_end_alone_is_on_record_is_not_given_again_and_lost_requests_count() -> None:
+    rebooking = Rebooking()
+    rebooking.add(request(1, Amounts()))
+    rebooking.add(event("model.response", {"call": 2, "status": 200, "reason": "complete", "provider": "p"}))
+    assert rebooking.last_call == 2
+    lost: dict[str, Any] = {"count": 4, "types": {"model.request": 4}, "tokens": 0, "cost_usd": "0"}
+    rebooking.add(event("x-docket.ledger-gap", {"lost": lost}))
+    assert rebooking.booked.calls == 5, "a restart cannot reset a cap on calls"

@@ -106,6 +106,7 @@ def play(cell: Cell, root: Path, seed: int = 41) -> Played:
         run = lab.run(provider, faults=cell.fault, seed=seed, policy=cell.policy, agent=agent).wait()
         played.status, played.forwarded = run.status, provider.requests()
         said, evidence = run.said(), run.evidence
+        played.need("never retrieved" not in said and "Traceback" not in said, "an error of docket's own was shown")
         if not STARTED.search(said):
             _not_started(played, said)
             return played
