@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -9,6 +10,8 @@ import site
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +119,17 @@ def install_wheel(shared: Path, target: Path) -> None:
     (target / "ready").touch()
 
 
+def installed_once(base: Path) -> Path:
+    """An environment with the built wheel, made once for all tests and workers of the session of ``base``."""
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    target = shared / "installed"
+    with (shared / "installed.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (target / "ready").exists():
+            install_wheel(shared, target)
+    return target
+
+
 @dataclass(frozen=True)
 class Provider:
     """The scripted provider as a process of its own."""
@@ -131,6 +145,19 @@ class Provider:
     def flags(self) -> list[str]:
         """Flags of ``docket run`` that point OpenAI and Anthropic at it."""
         return ["--upstream", f"openai={self.url}/v1", "--upstream", f"anthropic={self.url}"]
+
+
+@contextmanager
+def started_provider(python: Path, *flags: str) -> Iterator[Provider]:
+    """A scripted provider, run by ``python``, that ends with the context."""
+    argv = [str(python), "-m", "docket.sim.upstream", *flags]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        yield Provider(process.stdout.readline().strip())
+    finally:
+        process.terminate()
+        process.communicate()
 
 
 def agent(name: str, *arguments: str) -> list[str]:
