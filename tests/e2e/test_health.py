@@ -91,7 +91,7 @@ def test_an_outage_makes_a_run_not_ready_and_never_not_alive(lab: Lab) -> None:
     ("policy", "faults", "until", "code"),
     [
         ("[caps]\nmax_model_calls = 2\non_breach = 'deny'\n", None, "cap.exceeded", "cap_spent"),
-        ("", "enospc=8KiB", "x-docket.ledger-gap", "ledger_not_writable"),
+        ("", "enospc=88KiB", "model.response", "ledger_not_writable"),
         ("[resilience]\nmin_free_bytes = 1099511627776\n", None, "model.response", "low_space"),
     ],
 )
