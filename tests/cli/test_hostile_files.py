@@ -117,6 +117,8 @@ SAMPLE = [
     ("latest as directory", "run"),
     ("a run that is a link", "prune"),
     ("RUN/lock as link", "prune"),
+    ("RUN/receipt.json as sparse", "redact"),
+    ("RUN/ledger.jsonl as sparse", "redact"),
 ]
 
 

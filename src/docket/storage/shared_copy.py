@@ -19,8 +19,8 @@ from docket.primitives.merkle import ProofBuilder
 from docket.receipt.redaction import Withholding
 from docket.storage.documents import CHUNK, chunks_of
 from docket.storage.durable import DIRECTORY_MODE, READ_BYTES
-from docket.storage.paths import BLOBS, CHECKPOINTS, LEDGER, SNAPSHOT
-from docket.storage.regular import open_regular
+from docket.storage.paths import BLOBS, CHECKPOINTS, LEDGER, MAX_DOCUMENT, SNAPSHOT
+from docket.storage.regular import open_regular, read_regular
 from docket.verify.lines import Lines
 
 MAX_NOTES = 1 << 28
@@ -116,15 +116,24 @@ def _entries(path: Path) -> Iterator[Entry]:
 
 
 def _withheld(path: Path, withholding: Withholding) -> Iterator[bytes]:
-    limit = 1 << 27
-    lines = Lines(chunks_of(path), limit)
+    lines = Lines(chunks_of(path)) if path.name == LEDGER else _lines_of_receipt(path)
     for number, line in enumerate(lines):
         try:
             yield encode(withholding.apply(decode_object(line))) + b"\n"
         except FormatError as error:
             raise FormatError(str(error), where=f"{path}, line {number}") from error
+    if lines.oversize:
+        raise FormatError(f"{path} holds a line that is longer than an event may be")
     if lines.rest:
         raise FormatError(f"{path} ends in a torn line", hint="docket doctor --quarantine-torn-tail sets it aside")
+
+
+def _lines_of_receipt(path: Path) -> Lines:
+    """The one line of a receipt, read whole: it may be longer than an event. Raises FormatError."""
+    try:
+        return Lines([read_regular(path, MAX_DOCUMENT)], MAX_DOCUMENT)
+    except OSError as error:
+        raise FormatError(f"cannot read {path}: {error.strerror}") from error
 
 
 def _write(path: Path, parts: Iterator[bytes]) -> None:
