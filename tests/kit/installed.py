@@ -84,7 +84,9 @@ class Installed:
 
 def environment(extra: dict[str, str]) -> dict[str, str]:
     """What a clean shell would have, and ``extra``."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    kept = {
+        name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "XDG_STATE_HOME") if name in os.environ
+    }
     return kept | extra
 
 
