@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -118,6 +119,44 @@ def test_the_receipt_calls_prevented_only_what_a_trial_showed(installed: Install
         for name, words in mechanisms.items()
         if name not in ("memory", "process_tree")
     )
+
+
+def test_flags_named_like_their_keys_are_the_short_ones(installed: Installed) -> None:
+    done = installed.run("run", "--max-model-calls", "7", "--max-wall-seconds", "9m", "--", "true")
+    assert done.status == 0
+    caps = installed.receipt()["caps"]
+    assert (caps["calls"]["limit"], caps["wall_us"]["limit"]) == (7, 540_000_000)
+
+
+def test_a_dollar_cap_that_would_hold_nothing_is_refused_by_name(installed: Installed) -> None:
+    done = installed.run("run", "--budget-mode", "quota", "--max-usd", "1", "--", "touch", "started")
+    assert done.status == 2
+    assert "--max-usd" in done.err
+    assert not (installed.directory / "started").exists()
+    assert installed.run("run", "--budget-mode", "quota", "--max-tokens", "5", "--", "true").status == 0
+
+
+def test_restoring_a_run_that_kept_nothing_says_so_and_how_to_keep_it(installed: Installed) -> None:
+    installed.run("run", "--quiet", "--", "touch", "made")
+    done = installed.run("restore", ".docket/latest")
+    assert done.status == 2
+    assert "without --snapshot" in done.err
+    assert "docket run --snapshot" in done.err
+
+
+def test_init_replaces_a_link_and_a_fifo_and_writes_through_neither(installed: Installed) -> None:
+    theirs = installed.directory / "theirs"
+    theirs.write_text("x")
+    file = installed.directory / "docket.toml"
+    for make in (lambda: file.symlink_to(theirs), lambda: os.mkfifo(file)):
+        file.unlink(missing_ok=True)
+        make()
+        done = installed.run("init", "--force")
+        assert done.status == 0
+        assert "docs/policy.md" in done.err
+        assert file.is_file()
+        assert not file.is_symlink()
+    assert theirs.read_text() == "x"
 
 
 def test_control_characters_of_the_agent_reach_no_output(installed: Installed) -> None:

@@ -41,6 +41,7 @@ def command(phases: str, only_list: bool, out: Path | None, as_json: bool) -> in
     picked = gameday.chosen([one.strip() for one in phases.split(",") if one.strip()])
     words = "docket game-day" + (f" --phases {phases}" if phases else "")
     if out is not None:
+        out = out.absolute()
         out.mkdir(parents=True, exist_ok=True)
     with nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory(prefix="docket-game-day-") as room:
         scratch = Path(tempfile.mkdtemp(prefix="runs-", dir=room))

@@ -34,13 +34,16 @@ def command(file: Path, agent: str | None, force: bool) -> None:
     """
     text = render(_policy(agent))
     try:
-        with file.open("w" if force else "x", encoding="utf-8") as stream:
+        if force:
+            file.unlink(missing_ok=True)  # a link is replaced, not written through
+        with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError as error:
         raise UsageError(f"{file} exists already", hint="--force replaces it") from error
     except OSError as error:
         raise UsageError(f"cannot write {file}: {error.strerror}") from error
     output.remark(f"wrote {file}; edit it, then: docket run -- {COMMANDS.get(agent or 'python', 'python agent.py')}")
+    output.remark("every key is explained in docs/policy.md, caps in docs/caps.md, agents in docs/agents.md")
 
 
 def _policy(agent: str | None) -> Policy:

@@ -109,7 +109,7 @@ def command(
         output.failure(str(error), error.hint)
         return exit_codes.FAILED
     except (FormatError, LedgerError) as error:
-        output.failure(f"cannot restore {directory.name}: {error}")
+        output.failure(f"cannot restore {directory.name}: {error}", error.hint)
         return exit_codes.USAGE
     finally:
         directory.close()

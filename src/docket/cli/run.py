@@ -36,8 +36,14 @@ FLAGS: dict[str, str] = {
 @click.option("--policy", type=click.Path(path_type=Path), help="Policy file; ./docket.toml if there is one.")
 @click.option("--max-usd", metavar="USD", help="US dollars that the run may spend.")
 @click.option("--max-tokens", metavar="N", help="Tokens of all kinds together.")
-@click.option("--max-calls", metavar="N", help="Model calls forwarded to a provider.")
-@click.option("--max-wall-clock", metavar="TIME", help="Seconds, or a time such as 90s, 15m, 2h.")
+@click.option("--max-calls", "--max-model-calls", "max_calls", metavar="N", help="Model calls forwarded to a provider.")
+@click.option(
+    "--max-wall-clock",
+    "--max-wall-seconds",
+    "max_wall_clock",
+    metavar="TIME",
+    help="Seconds, or a time such as 90s, 15m, 2h.",
+)
 @click.option("--on-breach", metavar="kill|deny", help="At a cap: stop the process tree, or refuse further calls.")
 @click.option("--budget-mode", metavar="usd|quota", help="Price the calls, or only count them.")
 @click.option(
@@ -126,6 +132,11 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
     overrides = {key: str(options[flag]) for flag, key in FLAGS.items() if options[flag] is not None}
     flags = {key: (f"--{flag.replace('_', '-')}", overrides[key]) for flag, key in FLAGS.items() if key in overrides}
     effective = override(effective, flags, upstreams)
+    if effective.budget.mode == "quota" and options["max_usd"] is not None:
+        raise UsageError(
+            "--max-usd caps nothing under --budget-mode quota, which prices no call",
+            hint="cap it with --max-tokens or --max-calls, or leave quota out",
+        )
     cwd: Path = options["cwd"]
     if not cwd.is_dir():
         raise UsageError(f"--cwd: {cwd} is not a directory")

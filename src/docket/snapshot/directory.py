@@ -63,6 +63,11 @@ class SnapshotDirectory:
         try:
             fd = open_regular(name, directory=self._fd)
         except OSError as error:
+            if self.contents is None and isinstance(error, FileNotFoundError):
+                raise FormatError(
+                    "the run was made without --snapshot, so what its files held was not kept",
+                    hint="docket run --snapshot keeps it",
+                ) from error
             raise FormatError(f"no readable {SNAPSHOT}/{name}: {error.strerror}") from error
         return os.fdopen(fd, "rb", buffering=1 << 18)
 
