@@ -142,7 +142,7 @@ def sbom(project: dict[str, Any], lock: str, epoch: int) -> dict[str, Any]:
         if marker:
             component["properties"] = [{"name": "docket:marker", "value": marker}]
         components.append(component)
-    direct = {re.split(r"[\[<>=~! ]", requirement)[0].lower() for requirement in project["dependencies"]}
+    direct = {_normal(re.split(r"[\[<>=~! ;]", requirement)[0]) for requirement in project["dependencies"]}
     return {
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
@@ -161,9 +161,14 @@ def sbom(project: dict[str, Any], lock: str, epoch: int) -> dict[str, Any]:
         },
         "components": components,
         "dependencies": [
-            {"ref": root, "dependsOn": [line["bom-ref"] for line in components if line["name"].lower() in direct]}
+            {"ref": root, "dependsOn": [line["bom-ref"] for line in components if _normal(line["name"]) in direct]}
         ],
     }
+
+
+def _normal(name: str) -> str:
+    """Return the name of a package as an index compares it (PyPA, name normalization)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def provenance(commit: str, out: Path, build_lock: bytes) -> dict[str, Any]:

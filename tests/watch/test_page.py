@@ -140,13 +140,14 @@ def test_hostile_text_in_every_field_stays_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["receipt/001-accept-run-directory", "tail/009-no-receipt-no-end", "checkpoints/043-note-after-the-last"]
+    "name", ["receipt/*-accept-run-directory", "tail/*-no-receipt-no-end", "checkpoints/*-note-after-the-last"]
 )
 def test_the_pages_verdict_is_the_verifiers(name: str, tmp_path: Path) -> None:
-    wanted = tomllib.loads((VECTORS / name / "expect.toml").read_text())
+    (vector,) = VECTORS.glob(name)
+    wanted = tomllib.loads((vector / "expect.toml").read_text())
     target = tmp_path / ".docket" / RUNS / "DKT-20261130-0123456789"
     target.parent.mkdir(parents=True)
-    shutil.copytree(VECTORS / name / wanted.get("path", "."), target)
+    shutil.copytree(vector / wanted.get("path", "."), target)
     (tmp_path / ".docket/latest").symlink_to(target)
 
     async def main(page: Tab, site: Site) -> None:
