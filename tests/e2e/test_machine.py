@@ -144,6 +144,14 @@ def test_restoring_a_run_that_kept_nothing_says_so_and_how_to_keep_it(installed:
     assert "docket run --snapshot" in done.err
 
 
+def test_a_snapshot_that_could_not_keep_everything_says_so_at_the_terminal(installed: Installed) -> None:
+    os.mkfifo(installed.directory / "pipe")
+    told = installed.run("run", "--quiet", "--snapshot", "--", "true").err
+    assert "the snapshot is not whole: Files before the run: 1 paths" in told
+    (installed.directory / "pipe").unlink()
+    assert "not whole" not in installed.run("run", "--quiet", "--snapshot", "--", "true").err
+
+
 def test_init_replaces_a_link_and_a_fifo_and_writes_through_neither(installed: Installed) -> None:
     theirs = installed.directory / "theirs"
     theirs.write_text("x")

@@ -78,6 +78,7 @@ class RunFiles:
         self._watch = FileWatch(run, watched(request), progress(announcer, clock))
         self._limits: list[str] = [NOT_GIVEN_BACK] if request.snapshot else []
         self._intact = True
+        self._stored = request.snapshot
 
     @property
     def limits(self) -> tuple[str, ...]:
@@ -132,10 +133,13 @@ class RunFiles:
             self._intact = False
             self._problem("The record of the files before the run was changed during it: what changed is not known.")
         if event.uncovered:
-            self._limits.append(
+            missing = (
                 f"Files {event.when} the run: {event.uncovered} paths could not be read or are not wholly covered; "
                 "the ledger names the first of them."
             )
+            self._limits.append(missing)
+            if self._stored:
+                self._announcer.problem(f"the snapshot is not whole: {missing}")
         if event.ignored and event.when == "before":
             self._limits.append(f"{event.ignored} paths are left out by rule (.gitignore, [files]) and not watched.")
         if event.unlisted:
