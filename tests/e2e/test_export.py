@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from securesystemslib.dsse import Envelope
@@ -12,6 +13,7 @@ from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import SSlibKey
 
 from docket.cli.main import status_of
+from docket.verify import verifier
 from kit.installed import Installed
 
 
@@ -74,3 +76,30 @@ def test_a_run_that_does_not_verify_is_not_stated(made: tuple[Installed, str], t
 def test_what_lacks_a_receipt_or_a_form_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert status_of(["export", "--sign", "op.pem", str(tmp_path)]) == 2
     assert "--in-toto" in capsys.readouterr().err
+
+
+def test_what_is_stated_is_what_was_verified_whatever_lies_there_a_moment_later(
+    made: tuple[Installed, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ledger and receipt are swapped in the instant in which verification returns."""
+    run, public = made
+    names = ("ledger.jsonl", "receipt.json")
+    digests = {name: hashlib.sha256((run.latest / name).read_bytes()).hexdigest() for name in names}
+    genuine = verifier.verify
+
+    def then_swap(*arguments: Any) -> Any:
+        report = genuine(*arguments)
+        for name in names:
+            path = (run.latest / name).resolve()
+            path.write_bytes(path.read_bytes().replace(b"completed", b"breached!"))
+        return report
+
+    monkeypatch.setattr(verifier, "verify", then_swap)
+    key = str(run.directory / "op.pem")
+    assert status_of(["export", "--in-toto", "--sign", key, str(run.latest.resolve())]) == 0
+    envelope = Envelope.from_dict(json.loads(capsys.readouterr().out))
+    envelope.verify([_key(public)], 1)
+    stated = json.loads(envelope.payload)
+    subjects = {subject["name"]: subject["digest"]["sha256"] for subject in stated["subject"]}
+    assert {name: subjects[name] for name in names} == digests
+    assert stated["predicate"]["session"]["outcome"] == "completed"

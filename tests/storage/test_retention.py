@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from docket.errors import LedgerError
+from docket.storage import retention
 from docket.storage.lock import Lock
-from docket.storage.paths import LEDGER
+from docket.storage.paths import LEDGER, RunDirectory
 from docket.storage.retention import DAY_US, removable, remove
 from kit.runs import new_run
 
@@ -64,3 +66,26 @@ def test_latest_points_to_the_newest_run_that_is_left(tmp_path: Path) -> None:
     assert newer.path == new
     remove(docket_dir, older)
     assert not os.path.lexists(docket_dir / "latest")
+
+
+@pytest.mark.parametrize("what", ["directory", "link"])
+def test_what_takes_a_runs_place_while_it_is_looked_at_is_not_removed(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = run_of_age(tmp_path, 5)
+    (found,) = removable(tmp_path / ".docket", keep_days=1, keep_last=None, now_us=NOW_US)
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+
+    class Swapping(Lock):
+        def __init__(self, run: RunDirectory) -> None:
+            super().__init__(run)
+            path.rename(tmp_path / "aside")
+            precious.rename(path) if what == "directory" else path.symlink_to(precious)
+
+    monkeypatch.setattr(retention, "Lock", Swapping)
+    with pytest.raises(LedgerError, match="another directory than was looked at"):
+        remove(tmp_path / ".docket", found)
+    assert (path / "file").exists()
+    assert (tmp_path / "aside" / LEDGER).exists()

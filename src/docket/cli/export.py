@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -44,44 +46,56 @@ def _stated(run: Path) -> JsonObject:
     from docket.primitives.canonical import decode_object
     from docket.receipt.statement import statement
     from docket.storage.documents import documents_at
-    from docket.storage.paths import LEDGER, RECEIPT
     from docket.verify.report import Verdict
     from docket.verify.verifier import verify
 
     documents = documents_at(run)
-    report = verify(documents)
     if documents.receipt is None or documents.ledger is None:
         raise UsageError(f"{run} lacks its receipt or its ledger", hint="docket doctor says what can be done")
+    ledger = _Ledger(documents.ledger)
+    report = verify(replace(documents, ledger=ledger))
     if report.verdict in (Verdict.FAILED, Verdict.UNREADABLE):
         raise UsageError(f"{run} is not stated: {report.verdict}, {report.reason}", hint="docket verify says more")
     return statement(
         decode_object(documents.receipt.rstrip(b"\n")),
-        ledger_sha256=_sha256(run / LEDGER),
-        receipt_sha256=_sha256(run / RECEIPT),
-        tree=_tree(run / LEDGER),
+        ledger_sha256=ledger.sha256(),
+        receipt_sha256=hashlib.sha256(documents.receipt).hexdigest(),
+        tree=ledger.tree,
         verdict=str(report.verdict),
     )
 
 
-def _sha256(path: Path) -> str:
-    from docket.storage.regular import open_regular
+class _Ledger:
+    """The bytes of a ledger while they are verified: what is stated of them is stated of the same bytes."""
 
-    with os.fdopen(open_regular(path), "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = iter(chunks)
+        self._digest = hashlib.sha256()
+        self._rest = b""
+        self.tree: str | None = None
+        """The digest of the watched tree after the run, where it was taken and is disclosed."""
 
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            self._digest.update(chunk)
+            *lines, self._rest = (self._rest + chunk).split(b"\n")
+            for line in lines:
+                if b'"type":"fs.snapshot"' in line:
+                    self._look(line)
+            yield chunk
 
-def _tree(ledger: Path) -> str | None:
-    """The digest of the watched tree after the run, where it was taken and is disclosed."""
-    from docket.primitives.canonical import decode_object
-    from docket.storage.regular import open_regular
+    def sha256(self) -> str:
+        """The digest of all of it; what verification did not need is read now."""
+        for _ in self:
+            pass
+        return self._digest.hexdigest()
 
-    found = None
-    with os.fdopen(open_regular(ledger), "rb") as stream:
-        for line in stream:
-            if b'"type":"fs.snapshot"' not in line:
-                continue
-            event = decode_object(line.rstrip(b"\n"))
+    def _look(self, line: bytes) -> None:
+        from docket.errors import FormatError
+        from docket.primitives.canonical import decode_object
+
+        with suppress(FormatError):  # what is no event fails verification by itself
+            event = decode_object(line)
             if cast("JsonObject", event["data"]).get("when") == "after":
                 tree = cast("JsonObject", event.get("private", {})).get("tree")
-                found = cast("str | None", tree.get("value")) if isinstance(tree, dict) else None
-    return found
+                self.tree = cast("str | None", tree.get("value")) if isinstance(tree, dict) else None

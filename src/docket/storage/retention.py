@@ -47,6 +47,7 @@ def removable(docket_dir: Path, *, keep_days: int | None, keep_last: int | None,
 def remove(docket_dir: Path, removal: Removal) -> bool:
     """Remove the run; False where it is held by a live process. Raises LedgerError where the disk refuses."""
     run = RunDirectory.open(removal.path)
+    held = os.fstat(run.fd)
     try:
         lock = Lock(run)
     except LedgerLockedError:
@@ -56,6 +57,9 @@ def remove(docket_dir: Path, removal: Removal) -> bool:
     gone = removal.path.with_name(f".{removal.path.name}.removed")
     try:
         removal.path.rename(gone)
+        if not os.path.samestat(os.lstat(gone), held):
+            gone.rename(removal.path)
+            raise LedgerError(f"{removal.path} is another directory than was looked at: nothing was removed")
         shutil.rmtree(gone)
         _repoint(docket_dir)
     except OSError as error:
