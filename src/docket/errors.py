@@ -6,7 +6,10 @@ ever holds a credential.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
+
+UpstreamReason: TypeAlias = Literal["connect", "timeout", "stale", "truncated"]
+"""How an upstream fails a call before its answer is whole (docs/boundary.md, When a side fails)."""
 
 
 class DocketError(Exception):
@@ -52,7 +55,7 @@ class UpstreamError(DocketError):
 
     code = "upstream"
 
-    def __init__(self, message: str, *, reason: str) -> None:
+    def __init__(self, message: str, *, reason: UpstreamReason) -> None:
         super().__init__(message)
         self.reason = reason
 

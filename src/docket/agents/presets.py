@@ -6,11 +6,11 @@ from dataclasses import replace
 from decimal import Decimal
 
 from docket.policy.kinds import MAX_USD
-from docket.policy.model import Caps, Models, Policy
+from docket.policy.model import Caps, Models, OnBreach, Policy
 from docket.primitives.money import PICO, Usd
 
 
-def preset(name: str, *, usd: Decimal, calls: int, models: tuple[str, ...], on_breach: str = "deny") -> Policy:
+def preset(name: str, *, usd: Decimal, calls: int, models: tuple[str, ...], on_breach: OnBreach = "deny") -> Policy:
     """A policy called ``name`` with a cap in dollars, one in calls, and the models that may be called.
 
     ``deny`` suits agents that stop on a refusal and say why: the person keeps the session and its work.

@@ -67,7 +67,7 @@ class Gate:
             max_tokens=caps.max_tokens,
             max_calls=caps.max_model_calls,
             warn_at=caps.warn_at,
-            hold="worst" if caps.hold == "worst" else "expected",
+            hold=caps.hold,
         )
         self._breakers = Breakers(BreakerPolicy.of(policy.resilience))
         self._limiter = Limiter.of(policy.resilience)

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from docket.control.breaker import Ended
 from docket.control.budget import Amounts
+from docket.ledger.events import EndReason
 from docket.ledger.usage import Counts, Estimate, Usage
 from docket.policy.model import Policy
 from docket.pricing.cost import input_tokens, price, rate_of, sum_of, tier_name, unpriced
@@ -19,7 +20,7 @@ from docket.primitives.frozen import value
 from docket.providers.call import Call, EndpointClass, Observation
 from docket.providers.request import public_name
 
-UNSENT = frozenset({"connect"})
+UNSENT: frozenset[EndReason] = frozenset({"connect"})
 """Reasons of an end before anything was sent: nothing can have been billed."""
 FEES = frozenset({"web_search", "file_search", "maps_search", "request"})
 """Kinds that are no tokens."""

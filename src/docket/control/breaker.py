@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Literal, TypeAlias
 
 from docket.control.decision import Refused
-from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, Event
+from docket.ledger.events import BreakerClosed, BreakerHalfOpen, BreakerOpen, EndReason, Event
 from docket.policy.resilience import BLIND_KINDS, Resilience
 from docket.primitives.frozen import value
 from docket.primitives.instant import Instant, whole_seconds
@@ -35,8 +35,8 @@ OVERLOAD_TYPES = frozenset(
     }
 )
 """Error types with which a provider says that it is busy: it is there, and asks for patience."""
-_BLIND_REASONS = frozenset({"connect", "timeout", "truncated"})
-_NEUTRAL_REASONS = frozenset({"client-gone", "stale", "lost", "unterminated"})
+_BLIND_REASONS: frozenset[EndReason] = frozenset({"connect", "timeout", "truncated"})
+_NEUTRAL_REASONS: frozenset[EndReason] = frozenset({"client-gone", "stale", "lost", "unterminated"})
 
 
 class Verdict(StrEnum):
@@ -54,7 +54,7 @@ class Verdict(StrEnum):
 class Ended:
     """How a call ended: the ``reason`` of its end event, and what the provider said."""
 
-    reason: str
+    reason: EndReason
     status: int | None = None
     error_type: str | None = None
     retry_after: bool = False

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from docket.control.decision import Refused
 from docket.ledger.events import CapExceeded, CapWarning
+from docket.policy.model import HoldMode
 from docket.primitives.money import Usd
-
-HoldMode = Literal["expected", "worst"]
 
 
 class Amounts(NamedTuple):

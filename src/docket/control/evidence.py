@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import cast
 
 from docket.control.decision import Refused
 from docket.ledger.chain import weight_of
 from docket.ledger.codec import Draft
 from docket.ledger.events import CapExceeded, LedgerGap
+from docket.policy.resilience import WriteFailure
 from docket.primitives.canonical import JsonObject
 from docket.primitives.money import ZERO, Usd
 from docket.receipt.model import Evidence, Known
 from docket.receipt.usage_rows import MAX_ROWS
 
-WriteFailure = Literal["continue", "refuse", "stop"]
-"""``[resilience] on_write_failure``: go on and disclose; forward no model call meanwhile; stop the run."""
 RETRY_SECONDS = 1
 """When a call refused for want of space may come again: its own denial is the next attempt to write."""
 RESERVE = 256 * 1024

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import ClassVar, Literal, NewType, TypeAlias
 
+from docket.errors import UpstreamReason
 from docket.ledger.usage import Usage
 from docket.primitives.canonical import Json, JsonObject
 from docket.primitives.frozen import frozen, value
@@ -20,6 +21,12 @@ CallNumber = NewType("CallNumber", int)
 By = Literal["boundary", "supervisor", "agent", "doctor"]
 """Who asserts an event."""
 Outcome = Literal["completed", "failed", "breached", "interrupted", "lost"]
+AnswerReason: TypeAlias = Literal["background", "complete", "incomplete", "unterminated"]
+"""Reasons of a ``model.response`` (evidence format section 2)."""
+ErrorReason: TypeAlias = Literal[UpstreamReason, "client-gone", "status", "error-event", "lost"]
+"""Reasons of a ``model.error``."""
+EndReason: TypeAlias = Literal[AnswerReason, ErrorReason]
+"""Why a call ended, as this version writes it; the record of a later version may hold others."""
 Private: TypeAlias = "Mapping[str, Json]"
 
 
@@ -149,7 +156,7 @@ class _ModelEnd(Fact):
     by: By = field(default="boundary", kw_only=True)
     call: CallNumber
     status: int | None
-    reason: str
+    reason: EndReason
     provider: str
     model: str
     tier: str

@@ -17,6 +17,7 @@ from docket.primitives.instant import Duration
 from docket.primitives.money import PICO, Usd
 
 T = TypeVar("T")
+W = TypeVar("W", bound=str)
 T_co = TypeVar("T_co", covariant=True)
 
 Toml = bool | int | str | Decimal | list[str]
@@ -109,19 +110,20 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Generic[W]):
     """One of a few words."""
 
-    words: tuple[str, ...]
+    words: tuple[W, ...]
 
     @property
     def expects(self) -> str:
         return " or ".join(f'"{word}"' for word in self.words)
 
-    def read(self, value: object) -> str:
-        if not isinstance(value, str) or value not in self.words:
-            raise _refuse(value, self.expects)
-        return value
+    def read(self, value: object) -> W:
+        for word in self.words:
+            if value == word:
+                return word
+        raise _refuse(value, self.expects)
 
     read_text = read
 

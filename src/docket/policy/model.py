@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Literal, TypeAlias, get_args
 
 from docket.families import BY_NAME, FAMILIES
 from docket.policy.keys import key
@@ -17,6 +18,11 @@ from docket.policy.usage import Cache, Usage
 from docket.primitives.instant import Duration
 from docket.primitives.money import Usd
 
+BudgetMode: TypeAlias = Literal["usd", "quota"]
+Unpriced: TypeAlias = Literal["refuse", "dearest", "count-only"]
+HoldMode: TypeAlias = Literal["expected", "worst"]
+OnBreach: TypeAlias = Literal["kill", "deny"]
+Unmetered: TypeAlias = Literal["refuse", "forward"]
 PROTOCOLS = tuple(BY_NAME)
 """Families of wire protocols that an upstream may speak."""
 MAX_BODY_BYTES = 256 * 2**20
@@ -34,13 +40,13 @@ class About:
 class Budget:
     """How spending is counted."""
 
-    mode: str = key(
-        Choice(("usd", "quota")),
+    mode: BudgetMode = key(
+        Choice[BudgetMode](get_args(BudgetMode)),
         "usd: calls are priced. quota: for subscriptions; counts tokens and calls, shows no dollar figure at all.",
         default="usd",
     )
-    unpriced: str = key(
-        Choice(("refuse", "dearest", "count-only")),
+    unpriced: Unpriced = key(
+        Choice[Unpriced](get_args(Unpriced)),
         "A call whose model has no known price, while max_usd is set: refuse it, price it at the dearest known model"
         " of that provider, or forward it and only count it (the receipt then says that the cost is a lower bound).",
         default="refuse",
@@ -66,8 +72,8 @@ class Caps:
         default=None,
         example="3600",
     )
-    hold: str = key(
-        Choice(("expected", "worst")),
+    hold: HoldMode = key(
+        Choice[HoldMode](get_args(HoldMode)),
         "What is reserved for a call before it is forwarded. expected: a figure calibrated from this run's own calls;"
         " the cap may be passed by about one call. worst: the most that the call can cost by its own limits; the cap is"
         " never passed, and calls that nothing bounds are refused.",
@@ -85,8 +91,8 @@ class Caps:
         "Part of a cap at which a cap.warning event is recorded.",
         default=Decimal("0.8"),
     )
-    on_breach: str = key(
-        Choice(("kill", "deny")),
+    on_breach: OnBreach = key(
+        Choice[OnBreach](get_args(OnBreach)),
         "kill: stop the whole process tree once the answer that reached the cap was delivered."
         " deny: refuse further calls and let the process live. Either way the exit status is 42.",
         default="kill",
@@ -140,8 +146,8 @@ class Upstream:
         Optional(Text()), "Whose prices apply; by default the protocol's own vendor.", default=None, example='"azure"'
     )
 
-    unmetered: str = key(
-        Choice(("refuse", "forward")),
+    unmetered: Unmetered = key(
+        Choice[Unmetered](get_args(Unmetered)),
         "Endpoints billed by a figure that docket cannot read (images, audio, batches, files), and those that it does"
         " not know, while max_usd is set: refuse them, or forward them and count them as calls (the receipt's cost is"
         " then a lower bound).",

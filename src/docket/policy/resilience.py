@@ -6,11 +6,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Literal, TypeAlias, get_args
 
 from docket.policy.keys import key
 from docket.policy.kinds import Address, Choice, Choices, Count, Flag, Number, Optional, Seconds, Size, Text
 from docket.primitives.instant import Duration
 
+WriteFailure: TypeAlias = Literal["continue", "refuse", "stop"]
+"""``on_write_failure``: go on and disclose; forward no model call meanwhile; stop the run."""
 BLIND_KINDS = ("connect", "timeout", "truncated", "status", "error-event")
 """Failures in which the provider said nothing usable."""
 FAILURE_KINDS = (*BLIND_KINDS, "overload")
@@ -70,8 +73,8 @@ class Resilience:
     max_calls_per_minute: int | None = key(
         Optional(Count(1, MAX_PER_MINUTE)), "Calls in any sixty seconds.", default=None, example="60"
     )
-    on_write_failure: str = key(
-        Choice(("continue", "refuse", "stop")),
+    on_write_failure: WriteFailure = key(
+        Choice[WriteFailure](get_args(WriteFailure)),
         "When an event cannot be written. continue: the run goes on, caps still bind, the receipt tells what is"
         " missing. refuse: no model call is forwarded while the record is broken. stop: the run is stopped, exit 125.",
         default="continue",
@@ -100,7 +103,7 @@ class Resilience:
     )
 
     @property
-    def write_failure(self) -> str:
+    def write_failure(self) -> WriteFailure:
         """``continue``, ``refuse`` or ``stop``, the short form considered."""
         return "stop" if self.fail_fast_evidence else self.on_write_failure
 

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from typing import Protocol
 
 from docket.control.decision import Refused
-from docket.control.evidence import Ceilings, WriteFailure, ceiling_met, refusal_of
+from docket.control.evidence import Ceilings, ceiling_met, refusal_of
 from docket.errors import LedgerError, LedgerWriteError
 from docket.ledger.chain import Entry
-from docket.ledger.events import CapExceeded, Event
+from docket.ledger.events import CapExceeded, Event, ModelError, ModelRequest, ModelResponse
+from docket.policy.resilience import WriteFailure
 from docket.storage.record import Committed
 from docket.storage.writer import LedgerWriter
 
-_OPENS = {"model.request": 1, "model.response": -1, "model.error": -1}
+_OPENS = {ModelRequest.type: 1, ModelResponse.type: -1, ModelError.type: -1}
 
 
 class Listener(Protocol):

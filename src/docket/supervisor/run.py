@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import cast
 
 from docket.boundary.call.desk import UnderWay
-from docket.control.evidence import END_ROOM, Ceilings, Guard, WriteFailure
+from docket.control.evidence import END_ROOM, Ceilings, Guard
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
 from docket.ledger.chain import Entry
 from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, ProcExit, ProcOrphan, ProcSpawn
@@ -158,7 +158,7 @@ class _Run:
         used_us = self._totals.activity.elapsed_us
         self._wall_time = WallTime(self._request.policy.caps, ports.clock, used_us=used_us)
         resilience = self._request.policy.resilience
-        mode = cast(WriteFailure, resilience.write_failure)
+        mode = resilience.write_failure
         ceilings = Ceilings(max_bytes=resilience.max_ledger_bytes, max_events=resilience.max_events)
         key, clock = self._keys.run, ports.clock
         guard = Guard(mode, ceilings, taken.past.before if taken is not None else None)

@@ -14,6 +14,7 @@ from http import HTTPStatus
 from docket.boundary.http1.wire import Header
 from docket.control.decision import Refused
 from docket.families import BY_NAME, FAMILIES, ErrorShape
+from docket.ledger.events import EndReason
 from docket.primitives.canonical import Json, JsonObject, encode
 
 DENIED = "docket_policy_denied"
@@ -53,7 +54,7 @@ def refusal(refused: Refused, family: str, number: str) -> Answer:
     return _answer(status, family, DENIED, refused.code, message, detail, headers)
 
 
-def upstream_failure(status: int, reason: str, message: str, family: str, number: str) -> Answer:
+def upstream_failure(status: int, reason: EndReason, message: str, family: str, number: str) -> Answer:
     """The answer where no head came from the upstream: 502 or 504, ``reason`` that of the ``model.error`` event."""
     detail: JsonObject = {"type": UPSTREAM_FAILED, "code": reason, "docket": number}
     return _answer(status, family, UPSTREAM_FAILED, reason, message, detail, ())

@@ -16,9 +16,10 @@ from docket.boundary.http1.response import Outgoing
 from docket.boundary.http1.wire import WireError
 from docket.control.breaker import Ended
 from docket.errors import ClientGoneError, UpstreamError
+from docket.ledger.events import EndReason
 from docket.primitives.canonical import Json
 
-GONE = "client-gone"
+GONE: EndReason = "client-gone"
 
 
 class AnswerRelay:
@@ -47,7 +48,7 @@ class AnswerRelay:
         self._cut: str | None = None
         self.first_byte_at: int | None = None
         """When the head came, in microseconds on the monotonic clock."""
-        self.reason: str | None = GONE
+        self.reason: EndReason | None = GONE
         """Why the answer is not whole; None once it is."""
         self.detail: str | None = None
         self.body: Json = None

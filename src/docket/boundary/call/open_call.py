@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 from docket.boundary.call.desk import Desk
 from docket.control.breaker import Ended
 from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
 from docket.errors import ClientGoneError
-from docket.ledger.events import CallNumber, ModelError, ModelRequest, ModelResponse
+from docket.ledger.events import AnswerReason, CallNumber, EndReason, ModelError, ModelRequest, ModelResponse
 from docket.primitives.canonical import Json
 from docket.primitives.frozen import value
 from docket.providers.call import Call, Observation
 
-_ANSWERED = frozenset({"background", "complete", "incomplete", "unterminated"})
+_ANSWERED: frozenset[EndReason] = frozenset(get_args(AnswerReason))
 """Reasons of a ``model.response``; any other is a ``model.error`` (evidence format section 2)."""
 
 
@@ -218,7 +218,7 @@ def end_event(
     )
 
 
-def reason_of(seen: Observation | None) -> str:
+def reason_of(seen: Observation | None) -> EndReason:
     """Return the ``reason`` of a call whose answer came whole, by what was seen in it (evidence format section 2)."""
     if seen is None:
         return "complete"

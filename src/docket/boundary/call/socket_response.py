@@ -14,6 +14,7 @@ import orjson
 from docket.boundary.call.desk import Desk
 from docket.boundary.call.open_call import Arrived, reason_of
 from docket.control.breaker import Ended
+from docket.ledger.events import EndReason
 from docket.ledger.usage import Counts
 from docket.primitives.canonical import Json
 from docket.providers import registry
@@ -37,7 +38,7 @@ class StreamedResponse:
         self._size = 0
         self._first_byte_at: int | None = None
         self._unreadable = False
-        self.reason: str | None = "client-gone"
+        self.reason: EndReason | None = "client-gone"
         """Why the answer is not whole; None once it is."""
 
     @property

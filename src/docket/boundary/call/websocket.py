@@ -32,7 +32,7 @@ from docket.boundary.http1.wire import RequestHead, ResponseHead, encode_respons
 from docket.boundary.routes import Route
 from docket.control.decision import Refused
 from docket.errors import ClientGoneError, FormatError, LedgerError, UpstreamError
-from docket.ledger.events import Forwarded
+from docket.ledger.events import EndReason, Forwarded
 from docket.primitives.canonical import Json
 from docket.primitives.frames import CLOSE, CONTROL, MAX_CONTROL, TEXT, Message, MessageReader, encode_message
 from docket.providers import registry
@@ -80,7 +80,7 @@ class Relay:
         """Pass the upgrade on and relay until one side ends. Raises LedgerError; both ends are closed then."""
         self._agent, self._provider = agent, provider
         self._desk.under_way.add(self)
-        reason = "client-gone"
+        reason: EndReason = "client-gone"
         try:
             lines = [line for _, line in accepted.lines]
             await agent.write(encode_response(accepted.status, accepted.reason, lines))
@@ -112,12 +112,12 @@ class Relay:
         if self._response is not None:
             self._provider.fail(UpstreamError(why, reason="truncated"))
 
-    def _give_up(self, reason: str) -> None:
+    def _give_up(self, reason: EndReason) -> None:
         """Say why the response under way, if there is one, is not whole. Does not yield."""
         if self._response is not None:
             self._response.reason = reason
 
-    async def _both_ways(self) -> str:
+    async def _both_ways(self) -> EndReason:
         """Relay until one side ends. Return the reason for which a response under way is then cut off."""
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -135,7 +135,7 @@ class Relay:
 
     # ── from the agent ──
 
-    async def _from_agent(self) -> str:
+    async def _from_agent(self) -> EndReason:
         reader = MessageReader(MAX_MESSAGE)
         try:
             while True:
@@ -236,7 +236,7 @@ class Relay:
 
     # ── from the provider ──
 
-    async def _from_provider(self) -> str:
+    async def _from_provider(self) -> EndReason:
         reader = MessageReader(MAX_MESSAGE)
         try:
             while True:
