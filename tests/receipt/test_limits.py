@@ -49,6 +49,7 @@ CASES: dict[str, tuple[Run, Totals, bool]] = {
     "no usage figure": (RUN, totals(by_source={"reported": 0, "partial": 0, "none": 1}, costed=0), True),
     "early ends": (RUN, totals(by_source={"reported": 0, "partial": 1, "none": 0}), True),
     "no price": (RUN, totals(costed=0), True),
+    "quota": (replace(RUN, policy={**RUN.policy, "budget": {"mode": "quota"}}), totals(costed=0), True),
     "estimates": (RUN, totals(estimated=1), True),
     "unmetered": (RUN, totals(unmetered=1), True),
     "too many rows": (RUN, totals(rows=SimpleNamespace(size=1, embedded=False)), True),
@@ -120,3 +121,10 @@ def test_a_recovered_receipt_says_up_to_where_it_knows_and_how_much_is_missing()
     assert "Up to event 8, 4 events are known to be lost; what is missing behind it is not known." in said
     none = " ".join(sentences(replace(RUN, kind="recovered"), totals(), operator=False))
     assert "There is no checkpoint: what is missing from the ledger is not known." in none
+
+
+def test_a_run_that_prices_nothing_by_policy_blames_no_missing_price() -> None:
+    run, figures, _ = CASES["quota"]
+    said = " ".join(sentences(run, figures, operator=True))
+    assert "counted and not priced" in said
+    assert "without a price" not in said

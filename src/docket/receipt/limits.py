@@ -29,6 +29,12 @@ class Facts:
         """Calls with a usage figure and no price for all of it."""
         return self.totals.rows.size - self.totals.costed - self.totals.by_source["none"]
 
+    @property
+    def quota(self) -> bool:
+        """Whether the policy counts calls and prices none."""
+        budget = self.run.policy.get("budget")
+        return isinstance(budget, dict) and budget.get("mode") == "quota"
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
@@ -113,9 +119,14 @@ LIMITS: tuple[Limit, ...] = (
         lambda f: f.totals.by_source["partial"],
         lambda f: f"{_calls(f.totals.by_source['partial'])} ended early: their figures are lower bounds.",
     ),
+    _limit(
+        "quota",
+        lambda f: f.quota,
+        "Calls were counted and not priced, as the policy asks (budget mode quota): what they cost is not shown.",
+    ),
     Limit(
         "no price",
-        lambda f: f.unpriced > 0,
+        lambda f: f.unpriced > 0 and not f.quota,
         lambda f: f"{_calls(f.unpriced)} used a model without a price: their cost is not part of the total.",
     ),
     Limit(
