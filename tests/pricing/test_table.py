@@ -129,3 +129,8 @@ def test_what_is_no_table_is_refused(change: dict[str, Any]) -> None:
     document = json.loads(_document(_model("chat", "2"))) | change
     with pytest.raises(FormatError):
         PriceTable.parse(json.dumps(document).encode(), at="2026-11-30")  # noqa: TID251
+
+
+def test_names_are_all_under_which_a_model_is_listed_as_they_are_spelled() -> None:
+    table = _table(_model("Chat", "2", "Talk"), _model("other", "3", provider="zeta"))
+    assert table.names() == {"Chat", "Talk", "other"}

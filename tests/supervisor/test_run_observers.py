@@ -47,6 +47,7 @@ def watching(policy: Policy, clock: ManualClock, recorded: list[ClockStep], met:
         ledger=Ledger(),
         met=lambda: met,
         record=recorded.append,
+        known_models=(),
     )
 
 

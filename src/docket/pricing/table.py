@@ -190,6 +190,12 @@ class PriceTable:
         for key in sorted(self._raw):
             yield self._entry(key)
 
+    def names(self) -> frozenset[str]:
+        """Return every name under which the table lists a model, of any provider, as it is spelled there."""
+        return frozenset(
+            str(name) for entry in self._raw.values() for name in (_text(entry, "model"), *_list(entry, "names"))
+        )
+
     def rows(self) -> list[Json]:
         """Every row, sorted by provider, model, tier, kind and first day: what the digest covers."""
         rows: list[tuple[tuple[str, ...], JsonObject]] = []

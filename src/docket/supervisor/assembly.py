@@ -64,6 +64,7 @@ class Assembly:
             ledger=writer,
             met=lambda: recorder.met,
             record=recorder.submit,
+            known_models=preparation.prices.names(),
         )
         self._cache: AnswerCache | None = ResponseCache(policy.cache) if policy.cache.enabled else None
         desk = Desk.of(

@@ -49,7 +49,7 @@ class Preparation:
             ),
             usd_cap=policy.caps.max_usd is not None and policy.budget.mode == "usd",
             limits=Limits(
-                connect=policy.resilience.connect_timeout.us / 1e6, silence=policy.resilience.upstream_timeout.us / 1e6
+                connect=policy.resilience.connect_timeout.seconds, silence=policy.resilience.upstream_timeout.seconds
             ),
             environment=self.request.environ,
             record_requests=policy.evidence.record_requests,

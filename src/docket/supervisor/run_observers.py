@@ -79,7 +79,7 @@ class Watching:
         ledger: Ledger,
         met: Callable[[], CapExceeded | None],
         record: Callable[[ClockStep], object],
-        known_models: Iterable[str] = (),
+        known_models: Iterable[str],
     ) -> None:
         """``met`` gives the ceiling that the ledger has met; ``record`` takes a clock step for the ledger.
 

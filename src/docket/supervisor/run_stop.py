@@ -35,7 +35,7 @@ class Stopping:
     @property
     def grace_seconds(self) -> float:
         """Between SIGTERM and SIGKILL."""
-        return self._policy.caps.grace_seconds.us / 1e6
+        return self._policy.caps.grace_seconds.seconds
 
     def asked(self, number: Signals) -> None:
         """Somebody sent docket a signal; the relay has forwarded it already."""

@@ -14,7 +14,7 @@ from docket.clock import Clock
 from docket.errors import LedgerError
 from docket.ledger.events import CapExceeded, CapWarning
 from docket.policy.model import Caps
-from docket.primitives.money import Usd
+from docket.primitives.instant import Duration
 from docket.supervisor.announce import Announcer
 from docket.supervisor.recorder import RunRecorder
 
@@ -61,4 +61,4 @@ class WallTime:
 
 
 def _seconds(us: int) -> str:
-    return str(Usd(us * 1_000_000))
+    return str(Duration(us))

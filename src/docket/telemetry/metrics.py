@@ -62,7 +62,7 @@ class Fold:
     """Counters of a run, entry by entry. Constant memory."""
 
     def __init__(self, known_models: Iterable[str] = ()) -> None:
-        """``known_models`` (priced, or named by the policy) always keep their own label."""
+        """``known_models`` always keep their own label."""
         self.labels = Labels(known_models)
         self.events: Counter[Key] = Counter()
         self.calls: Counter[Key] = Counter()
