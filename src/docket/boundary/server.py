@@ -28,6 +28,7 @@ from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.wire import RequestHead, WireError, request_framing
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address
 from docket.clock import Clock
+from docket.control.decision import CarriageCode
 from docket.errors import ClientGoneError, LedgerError
 
 BACKLOG = 1024
@@ -220,7 +221,7 @@ class Boundary:
     async def _malformed(self, connection: Connection, error: WireError) -> None:
         """Answer a head that could not be read: a JSON error, and an event where it carried the token."""
         _, _, target = connection.start.partition(b" ")
-        code = {414: "target_too_long", 431: "headers_too_long"}.get(error.status, "malformed_request")
+        code = _UNREADABLE.get(error.status, "malformed_request")
         nobody = HttpClient(connection, _NOTHING, RequestBody(connection, _NOTHING, _NO_BODY))
         if address(target, self._token) is not None:
             await self._denials.turn_away(error.status, code, str(error), nobody, close=True)
@@ -305,5 +306,6 @@ def _said(status: bytes, why: bytes) -> bytes:
     return head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
+_UNREADABLE: dict[int, CarriageCode] = {414: "target_too_long", 431: "headers_too_long"}
 _NOTHING = RequestHead(b"GET", b"/", 1, ())
 _NO_BODY = request_framing(_NOTHING)

@@ -20,7 +20,7 @@ from docket.control.decision import Admitted, Refused, Settlement
 from docket.control.holds import Holds
 from docket.control.limiter import Limiter
 from docket.control.readiness import BreakerName, CapUse
-from docket.ledger.events import CallNumber, CapExceeded, Event, Hold
+from docket.ledger.events import CallNumber, CapExceeded, CapName, Event, Hold
 from docket.policy.model import Models, Policy
 from docket.pricing.estimate import Calibration
 from docket.pricing.table import PriceTable
@@ -218,7 +218,7 @@ class Gate:
             estimated=True,
         )
 
-    def scarce(self) -> str:
+    def scarce(self) -> CapName:
         """The cap for which a call waits behind others that wait: the one with the least left."""
         return self.budget.scarcest
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from docket.control.decision import Refused
-from docket.ledger.events import CapExceeded, CapWarning
+from docket.ledger.events import CapExceeded, CapName, CapWarning
 from docket.policy.model import HoldMode
 from docket.primitives.money import Usd
 
@@ -28,14 +28,14 @@ class Amounts(NamedTuple):
 class Wait:
     """The call does not fit yet; it may when others settle."""
 
-    cap: str
+    cap: CapName
 
 
 @dataclass(slots=True)
 class Meter:
     """One cap: ``limit`` None is no cap, and then only the sums are kept."""
 
-    cap: str
+    cap: CapName
     limit: int | None
     warn_at: int = 0
     """Never above the limit."""
@@ -92,7 +92,7 @@ class Budget:
         return self._breach
 
     @property
-    def scarcest(self) -> str:
+    def scarcest(self) -> CapName:
         """The cap of which the smallest part is left."""
         limited = [meter for meter in self.meters if meter.limit is not None]
         used = max(limited, key=lambda m: (m.booked + m.reserved) / (m.limit or 1), default=self.usd)
@@ -171,7 +171,7 @@ class Budget:
         )
 
 
-def _meter(cap: str, limit: int | None, warn_at: Decimal) -> Meter:
+def _meter(cap: CapName, limit: int | None, warn_at: Decimal) -> Meter:
     return Meter(cap, limit, warn_at=0 if limit is None else -int(-(limit * warn_at) // 1))
 
 

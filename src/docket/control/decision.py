@@ -7,18 +7,49 @@ once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
-from docket.ledger.events import CallNumber, CapExceeded, CapWarning, Event, Hold
+from docket.ledger.events import CallNumber, CapExceeded, CapName, CapWarning, Event, Hold
 from docket.ledger.usage import Usage
 from docket.primitives.frozen import value
+
+RateName: TypeAlias = Literal["max_calls_per_second", "max_calls_per_minute"]
+DeniedCode: TypeAlias = Literal[
+    CapName,
+    RateName,
+    "model_denied",
+    "unpriced",
+    "unbounded_output",
+    "unbounded_input",
+    "unmetered_endpoint",
+    "unknown_endpoint",
+    "unreadable_request",
+    "unreadable_message",
+    "ambiguous_request",
+    "breaker_open",
+    "evidence_broken",
+    "event_rate",
+    "run_ended",
+]
+"""Why a call is not forwarded, or an event of the agent not taken: the table of docs/caps.md."""
+CarriageCode: TypeAlias = Literal[
+    "body_too_large",
+    "headers_too_long",
+    "malformed_request",
+    "malformed_target",
+    "target_too_long",
+    "too_many_connections",
+    "upgrade_with_body",
+    "websocket_unsupported",
+]
+"""Why a request cannot be carried at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """Why a call is not forwarded. ``retry_after`` (seconds, rounded up) is present exactly when it is temporary."""
 
-    code: str
-    """The cap or rule: ``max_usd``, ``model_denied``, ``unpriced``, ``unmetered_endpoint``, ``breaker_open``, ..."""
+    code: DeniedCode | CarriageCode
     message: str
     retry_after: int | None = None
     limit: str | None = None

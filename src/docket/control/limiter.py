@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from docket.control.decision import Refused
+from docket.control.decision import RateName, Refused
 from docket.ledger.events import RateLimited
 from docket.policy.resilience import MAX_PER_MINUTE, MAX_PER_SECOND, Resilience
 from docket.primitives.canonical import JsonObject
@@ -86,7 +86,7 @@ class Limiter:
         """Raises ValueError for a limit that is not positive or above its ceiling."""
         if per_minute is not None and not 0 < per_minute <= MAX_PER_MINUTE:
             raise ValueError(f"limit {per_minute} is not between 1 and {MAX_PER_MINUTE}")
-        self._parts: list[tuple[str, Bucket | Minute]] = []
+        self._parts: list[tuple[RateName, Bucket | Minute]] = []
         if per_second is not None:
             self._parts.append(("max_calls_per_second", Bucket.per_second(per_second)))
         if per_minute is not None:

@@ -27,6 +27,10 @@ ErrorReason: TypeAlias = Literal[UpstreamReason, "client-gone", "status", "error
 """Reasons of a ``model.error``."""
 EndReason: TypeAlias = Literal[AnswerReason, ErrorReason]
 """Why a call ended, as this version writes it; the record of a later version may hold others."""
+CapName: TypeAlias = Literal[
+    "max_usd", "max_tokens", "max_model_calls", "max_wall_seconds", "max_ledger_bytes", "max_events"
+]
+"""The caps of a run, by their keys."""
 Private: TypeAlias = "Mapping[str, Json]"
 
 
@@ -103,7 +107,7 @@ class CapWarning(Fact):
     """Booked use of a cap passed ``warn_at``. Amounts are decimal strings (USD) or integers in decimal spelling."""
 
     type: ClassVar[str] = "cap.warning"
-    cap: str
+    cap: CapName
     limit: str
     observed: str
 
@@ -113,7 +117,7 @@ class CapExceeded(Fact):
     """Booked use reached a cap."""
 
     type: ClassVar[str] = "cap.exceeded"
-    cap: str
+    cap: CapName
     limit: str
     observed: str
 

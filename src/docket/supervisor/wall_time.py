@@ -12,13 +12,13 @@ from contextlib import suppress
 
 from docket.clock import Clock
 from docket.errors import LedgerError
-from docket.ledger.events import CapExceeded, CapWarning
+from docket.ledger.events import CapExceeded, CapName, CapWarning
 from docket.policy.model import Caps
 from docket.primitives.instant import Duration
 from docket.supervisor.announce import Announcer
 from docket.supervisor.recorder import RunRecorder
 
-CAP = "max_wall_seconds"
+CAP: CapName = "max_wall_seconds"
 
 
 class WallTime:

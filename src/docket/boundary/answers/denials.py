@@ -11,7 +11,7 @@ from typing import Protocol
 
 from docket.boundary.answers.coalesce import Coalescer
 from docket.boundary.answers.refusals import Answer, bad_request, refusal
-from docket.control.decision import Refused
+from docket.control.decision import CarriageCode, Refused
 from docket.ledger.events import CapExceeded, Event, ModelDenied, Unauthorized
 
 
@@ -46,7 +46,7 @@ class Denials:
     async def turn_away(
         self,
         status: int,
-        code: str,
+        code: CarriageCode,
         message: str,
         client: Answerable,
         *,
@@ -68,9 +68,8 @@ class Denials:
 
     async def no_room(self, count: int) -> None:
         """Record that ``count`` connections were turned away unread. Raises LedgerError."""
-        await asyncio.gather(
-            self._submit(ModelDenied(code="too_many_connections", final=False, count=count, retry_after=1))
-        )
+        code: CarriageCode = "too_many_connections"
+        await asyncio.gather(self._submit(ModelDenied(code=code, final=False, count=count, retry_after=1)))
 
     async def _note(self, refused: Refused, upstream: str | None, model: str | None) -> None:
         def denied(count: int) -> Event:
