@@ -14,7 +14,20 @@ from typing import cast
 from docket.control.decision import Refused
 from docket.ledger.chain import weight_of
 from docket.ledger.codec import Draft
-from docket.ledger.events import CapExceeded, LedgerGap
+from docket.ledger.events import (
+    CapExceeded,
+    LedgerGap,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    PolicyApplied,
+    PolicyViolation,
+    ProcExit,
+    ProcOrphan,
+    ProcSpawn,
+    SessionEnd,
+    SessionStart,
+)
 from docket.policy.resilience import WriteFailure
 from docket.primitives.canonical import JsonObject
 from docket.primitives.money import ZERO, Usd
@@ -33,20 +46,20 @@ ROW_ROOM = 1024
 """Bytes that one more call adds to receipt and ``session.end`` beside its own bill: a row, a model, a price."""
 CALL_ROOM = 4096
 """Bytes kept for the end event of each open call."""
-_ENDS = frozenset({"model.response", "model.error"})
+_ENDS = frozenset({ModelResponse.type, ModelError.type})
 _ESSENTIAL = frozenset(
     {
-        "session.start",
-        "session.end",
-        "policy.applied",
-        "policy.violation",
-        "cap.exceeded",
-        "model.response",
-        "model.error",
-        "proc.spawn",
-        "proc.exit",
-        "proc.orphan",
-        "x-docket.ledger-gap",
+        SessionStart.type,
+        SessionEnd.type,
+        PolicyApplied.type,
+        PolicyViolation.type,
+        CapExceeded.type,
+        ModelResponse.type,
+        ModelError.type,
+        ProcSpawn.type,
+        ProcExit.type,
+        ProcOrphan.type,
+        LedgerGap.type,
     }
 )
 """Events that may use the reserve: without them totals, ``session.end`` and receipt could not agree."""
@@ -237,7 +250,7 @@ def refusal_of(
 
 def _row_room(draft: Draft) -> int:
     """Return by how many bytes ``draft`` makes the end of the run longer: a request, by a usual end of its call."""
-    if draft.type == "model.request":
+    if draft.type == ModelRequest.type:
         return 2 * ROW_ROOM
     return max(0, weight_of(draft) - ROW_ROOM) if draft.type in _ENDS else 0
 

@@ -12,7 +12,13 @@ from collections.abc import Mapping
 from docket.control.booking import FEES
 from docket.control.budget import Amounts
 from docket.ledger.chain import Entry
-from docket.ledger.events import LedgerGap, ModelCacheHit, ModelError, ModelRequest, ModelResponse
+from docket.ledger.events import (
+    LedgerGap,
+    ModelCacheHit,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+)
 from docket.ledger.usage import Item, Usage
 from docket.policy.model import Policy
 from docket.primitives.money import PICO, Usd
@@ -47,7 +53,7 @@ class Rebooking:
                 self._usd += Usd.parse(str(lost.get("cost_usd", "0"))).pico
                 self._tokens += int(str(lost.get("tokens", 0)))
                 types = lost.get("types")
-                self._introduced += int(str(types.get("model.request", 0))) if isinstance(types, dict) else 0
+                self._introduced += int(str(types.get(ModelRequest.type, 0))) if isinstance(types, dict) else 0
             case _:
                 pass
 

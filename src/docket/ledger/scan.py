@@ -14,6 +14,7 @@ from typing import Literal
 from docket.errors import FormatError
 from docket.ledger.chain import MAX_LINE, BrokenChainError, Chain, Entry, read_entry
 from docket.ledger.checkpoint import Checkpoint
+from docket.ledger.events import SessionEnd, SessionStart
 from docket.primitives.merkle import ProofBuilder
 
 FaultKind = Literal["cut", "zeroed", "garbled", "broken"]
@@ -137,12 +138,12 @@ class Scanner:
 
     def _follow(self, entry: Entry) -> None:
         scan = self.scan
-        watch = entry.type in ("session.start", "session.end")
+        watch = entry.type in (SessionStart.type, SessionEnd.type)
         proof = scan.chain.follow(entry, watch=watch)
         if proof is None:
             return
         scan.watched[entry.seq] = proof
-        if entry.type == "session.end":
+        if entry.type == SessionEnd.type:
             if self._last_end is not None:
                 scan.chain.frontier.unwatch(scan.watched.pop(self._last_end))
             self._last_end = entry.seq

@@ -14,6 +14,7 @@ from pathlib import Path
 from docket.errors import FormatError, UsageError
 from docket.ledger import checkpoint
 from docket.ledger.chain import Chain, Entry, read_entry
+from docket.ledger.events import SessionStart
 from docket.primitives.canonical import Json, JsonObject, decode_object, encode
 from docket.primitives.merkle import ProofBuilder
 from docket.receipt.redaction import Withholding
@@ -76,9 +77,9 @@ def prove(run: Path, seq: int) -> JsonObject:
         )
     chain, wanted, start = Chain(), None, None
     for entry in _entries(run / LEDGER):
-        watch = entry.seq == seq or entry.type == "session.start"
+        watch = entry.seq == seq or entry.type == SessionStart.type
         proof = chain.follow(entry, watch=watch)
-        if proof is not None and entry.type == "session.start":
+        if proof is not None and entry.type == SessionStart.type:
             start = (entry, proof)
         if proof is not None and entry.seq == seq:
             wanted = (entry, proof)

@@ -14,7 +14,13 @@ from docket.clock import Clock
 from docket.control.evidence import Guard
 from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger.codec import draft
-from docket.ledger.events import Event, LedgerRecovered, ModelError, ModelRequest
+from docket.ledger.events import (
+    Event,
+    LedgerRecovered,
+    ModelError,
+    ModelRequest,
+    SessionEnd,
+)
 from docket.ledger.usage import Usage
 from docket.primitives.canonical import decode_object
 from docket.primitives.instant import timestamp
@@ -204,7 +210,7 @@ def _is_of_last_session(past: Past, receipt: bytes) -> bool:
 def _put_back_receipt(run: RunDirectory, past: Past) -> bool:
     """Undo what a further session did before it died without a trace: the last one's receipt is the run's again."""
     kept = earlier_receipt(len(past.sessions) - 1)
-    if past.read.scan.last_type != "session.end" or run.read(kept) is None:
+    if past.read.scan.last_type != SessionEnd.type or run.read(kept) is None:
         return False
     try:
         run.disk.rename(kept, RECEIPT, run.fd)

@@ -14,7 +14,7 @@ from docket.clock import Clock
 from docket.control.budget import Budget
 from docket.control.rebooking import spent_cap
 from docket.errors import LedgerDamagedError, LedgerError, UsageError
-from docket.ledger.events import Continues, LedgerRecovered
+from docket.ledger.events import Continues, LedgerRecovered, SessionEnd
 from docket.policy.model import Policy
 from docket.primitives.signature import SigningKey
 from docket.storage.documents import documents_at
@@ -75,7 +75,7 @@ def take_up(path: Path, policy: Policy, operator: SigningKey | None, clock: Cloc
             raise UsageError(f"{run.name} never started: there is nothing to continue", hint="docket run starts anew")
         _refuse_spent(run, past, policy)
         _refuse_other_operator(run, past, operator)
-        sealed = past.read.scan.last_type == "session.end"
+        sealed = past.read.scan.last_type == SessionEnd.type
         past, moved = set_aside_torn(run, past, clock)
         _refuse_unverified(run)
         past = lose_open_calls(run, past, clock)
