@@ -19,8 +19,6 @@ def test_quota_mode_shows_no_dollar_figure_at_all(installed: Installed, provider
         "run",
         "--budget-mode",
         "quota",
-        "--max-usd",
-        "0.000001",
         "--max-tokens",
         "2000",
         *upstream.flags,
@@ -40,6 +38,13 @@ def test_quota_mode_shows_no_dollar_figure_at_all(installed: Installed, provider
     for event in installed.events("model.response"):
         assert "usd" not in json.dumps(event["data"])  # noqa: TID251 - a search in its text
     assert installed.verdict()["verdict"] == "verified"
+
+
+def test_a_cap_in_dollars_that_quota_mode_would_ignore_is_refused_by_name(installed: Installed) -> None:
+    done = installed.run("run", "--budget-mode", "quota", "--max-usd", "1", "--", "true")
+    assert done.status == 2
+    assert "--max-usd caps nothing under --budget-mode quota" in done.err
+    assert not (installed.directory / ".docket").exists(), "nothing was started"
 
 
 def test_the_agent_is_told_what_is_left(installed: Installed, provider: Callable[..., Provider]) -> None:
