@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from docket.cli.main import status_of
-from docket.storage.paths import LEDGER
+from docket.storage.paths import LEDGER, RECEIPT
 from kit.runs import continue_run, new_run, write_unsealed
 
 
@@ -103,3 +103,21 @@ async def test_ls_finds_runs_by_model_and_day(tmp_path: Path, capsys: pytest.Cap
     assert len(listed("--model", "gpt-*")) == 2
     assert listed("--model", "claude-*") == []
     assert status_of(["ls", "--since", "yesterday"]) == 2
+
+
+async def test_doctor_looks_at_any_directory_that_holds_a_run_whatever_it_is_called(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = await sealed(tmp_path)
+    copy = tmp_path / "evidence from the client"
+    path.rename(copy)
+    assert status_of(["doctor", str(copy)]) == 0
+    assert capsys.readouterr().out.startswith("evidence from the client: complete")
+    (copy / RECEIPT).unlink()
+    assert status_of(["doctor", str(copy)]) == 1
+    before = sorted(entry.name for entry in copy.iterdir())
+    assert status_of(["doctor", "--close", str(copy)]) == 2
+    assert "is not called by its docket number" in capsys.readouterr().err
+    assert sorted(entry.name for entry in copy.iterdir()) == before
+    (tmp_path / "empty").mkdir()
+    assert status_of(["doctor", str(tmp_path / "empty")]) == 2

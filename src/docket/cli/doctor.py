@@ -31,17 +31,18 @@ def command(
 ) -> int:
     """Say what state runs are in, what that means and which command deals with it.
 
-    RUN is a run directory or a docket number; without one, all runs of the docket directory are looked at, and what
-    this machine offers. Exit status 0: healthy; 1: something to do; 2: unreadable.
+    RUN is a directory that holds a run, whatever its name, or a docket number; without one, all runs of the docket
+    directory are looked at, and what this machine offers. Exit status 0: healthy; 1: something to do; 2: unreadable.
     """
     from docket.cli import machine_facts
-    from docket.storage.paths import find_run, runs_in
+    from docket.storage.paths import runs_in
     from docket.supervisor import doctor
 
-    chosen = [find_run(docket_dir, name) for name in runs] or ([] if torn or closing else runs_in(docket_dir))
-    if (torn or closing) and not chosen:
+    repairs = torn or closing
+    chosen = [_find(docket_dir, name, repairs=repairs) for name in runs] or ([] if repairs else runs_in(docket_dir))
+    if repairs and not chosen:
         raise click.UsageError("name the run to repair")
-    if torn or closing:
+    if repairs:
         for path in chosen:
             _repair(path, closing=closing, fallback=fallback_dir)
     diagnoses = [doctor.diagnose(path) for path in chosen]
@@ -53,6 +54,22 @@ def command(
     if any(diagnosis.state in doctor.UNREADABLE for diagnosis in diagnoses):
         return exit_codes.USAGE
     return exit_codes.OK if all(diagnosis.healthy for diagnosis in diagnoses) else exit_codes.FAILED
+
+
+def _find(docket_dir: Path, name: Path, *, repairs: bool) -> Path:
+    """The directory that ``name`` means: one that holds a run, whatever it is called, or a run of ``docket_dir``.
+
+    A repair writes the docket number, which is the directory's name: there it must be one. Raises UsageError.
+    """
+    from docket.errors import UsageError
+    from docket.storage.paths import LEDGER, NUMBER, RECEIPT, find_run
+
+    if name.is_dir() and any(os.path.lexists(name / held) for held in (LEDGER, RECEIPT)):
+        found = name.resolve()
+        if repairs and not NUMBER.fullmatch(found.name):
+            raise UsageError(f"{name} is not called by its docket number", hint="rename it to that, then repair it")
+        return found
+    return find_run(docket_dir, name)
 
 
 def _repair(path: Path, *, closing: bool, fallback: Path | None) -> None:

@@ -23,6 +23,7 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
     "Run an agent": {
         "init": ("docket.cli.init", "Write a commented docket.toml."),
         "run": ("docket.cli.run", "Supervise an agent: meter, cap and record its model calls."),
+        "stop": ("docket.cli.stop", "Ask a run to end, and wait until it has."),
         "prices": ("docket.cli.prices", "Show what models cost, and by which rule."),
     },
     "Read what happens, and what happened": {

@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
+from signal import Signals
 from typing import cast
 
 from docket.boundary.call.desk import UnderWay
@@ -189,12 +190,17 @@ class _Run:
         stack.callback(self._adapted.tidy)
         await self._begin()
         grace = self._stopping.grace_seconds
-        stack.enter_context(SignalRelay(self._guardian, grace_seconds=grace, on_ending=self._stopping.asked))
+        stack.enter_context(SignalRelay(self._guardian, grace_seconds=grace, on_ending=self._asked))
         self._watches = [
             tasks.create_task(self._wall_time.watch(self._recorder, self._announcer, self._time_is_up)),
             tasks.create_task(self._parts.watching.watch()),
         ]
         stack.callback(self._stop_watching)
+
+    def _asked(self, number: Signals) -> None:
+        """Somebody asked docket to end the run: nothing new is let through, whatever the agent still tries."""
+        self._stopping.asked(number)
+        self._parts.boundary.end_run()
 
     def _assemble(self, tasks: asyncio.TaskGroup) -> None:
         self._parts = Assembly(
