@@ -47,14 +47,6 @@ def test_a_run_is_ended_in_order_and_its_last_call_is_refused(
     assert installed.verdict()["verdict"] == "verified"
 
 
-def test_a_run_that_has_ended_is_told_so(installed: Installed) -> None:
-    assert installed.run("run", "--", "true").status == 0
-    done = installed.run("stop", "latest")
-    assert done.status == 2
-    assert "nobody holds DKT-" in done.err
-    assert "docket doctor" in done.err
-
-
 def test_a_run_that_outlives_the_grace_is_told_so_and_still_ends(installed: Installed) -> None:
     (installed.directory / "docket.toml").write_text("[caps]\ngrace_seconds = 2\n")
     script = "trap '' TERM; echo up; while :; do sleep 0.05; done"
@@ -74,8 +66,3 @@ def test_a_run_that_outlives_the_grace_is_told_so_and_still_ends(installed: Inst
     assert done.status == 1
     assert "goes on after 0.1 s" in done.err
     assert installed.receipt()["session"]["outcome"] == "interrupted"
-
-
-def test_a_run_that_is_not_there_is_named(installed: Installed) -> None:
-    done = installed.run("stop", "DKT-20200101-0000000000")
-    assert (done.status, "no run DKT-20200101-0000000000" in done.err) == (2, True)
