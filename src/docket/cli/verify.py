@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from docket.cli import exit_codes, output
 from docket.errors import FormatError, UsageError
 
 if TYPE_CHECKING:
+    from docket.pricing.table import PriceTable
     from docket.verify.context import Pins
     from docket.verify.report import Report
 
@@ -117,17 +119,22 @@ def _compare_prices(receipt: bytes, report: Report, files: tuple[Path, ...]) -> 
     """Hold the prices of ``receipt``, which is consistent, against the tables at hand, and put that into ``report``."""
     from docket.primitives.canonical import decode_object
     from docket.receipt.price_check import compare
-    from docket.storage.price_file import read_prices
     from docket.verify.report import Verdict
 
     document = decode_object(receipt.removesuffix(b"\n"))
-    at = str(document["created_at"])[:10]
-    tables = [read_prices(path, at) for path in (None, *files)]
-    compared = compare(document, {table.digest(): table for table in tables})
+    compared = compare(document, _tables(str(document["created_at"])[:10], files))
     if compared.wrong is not None:
         report.verdict, report.reason = Verdict.FAILED, compared.wrong
     else:
         report.facts["prices"] = compared.said
+
+
+@lru_cache(maxsize=8)
+def _tables(at: str, files: tuple[Path, ...]) -> dict[str, PriceTable]:
+    """The built-in table and those of ``files`` by digest, as in force on the day ``at``; read once for a batch."""
+    from docket.storage.price_file import read_prices
+
+    return {table.digest(): table for table in (read_prices(path, at) for path in (None, *files))}
 
 
 def _answer_line(name: str, pins: Pins) -> None:

@@ -13,6 +13,8 @@ import click
 from docket.cli import exit_codes, options, output
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from docket.watch.saved import SavedView
     from docket.watch.tail import LedgerTail
 
@@ -65,14 +67,11 @@ def _show(docket_dir: Path, run: Path, every: bool, once: bool) -> int:
             tail.close()
 
 
-def _on_screen(watched: list[tuple[LedgerTail, SavedView]], console: object) -> int:
-    from rich.console import Console
-
+def _on_screen(watched: list[tuple[LedgerTail, SavedView]], console: Console) -> int:
     from docket.clock import SystemClock
     from docket.errors import LedgerError
     from docket.watch.terminal import Screen
 
-    assert isinstance(console, Console)
     clock, wait = SystemClock(), threading.Event()
     seen_us = dict.fromkeys(range(len(watched)), clock.monotonic_us())
     failures = dict.fromkeys(range(len(watched)), 0)

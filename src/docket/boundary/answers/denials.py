@@ -69,7 +69,7 @@ class Denials:
     async def no_room(self, count: int) -> None:
         """Record that ``count`` connections were turned away unread. Raises LedgerError."""
         code: CarriageCode = "too_many_connections"
-        await asyncio.gather(self._submit(ModelDenied(code=code, final=False, count=count, retry_after=1)))
+        await self._submit(ModelDenied(code=code, final=False, count=count, retry_after=1))
 
     async def _note(self, refused: Refused, upstream: str | None, model: str | None) -> None:
         def denied(count: int) -> Event:
