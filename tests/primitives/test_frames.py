@@ -47,6 +47,7 @@ def test_a_control_frame_may_stand_inside_a_message() -> None:
         pytest.param(b"\x88\x7e\x00\x7e", id="control frame too long"),
         pytest.param(b"\x81\x7f" + (200).to_bytes(8, "big"), id="longer than the limit"),
         pytest.param(b"\x01\x64" + bytes(100) + b"\x80\x01x", id="longer in parts"),
+        pytest.param(b"\x01\x00" + b"\x00\x00" * 100, id="parts without end"),
     ],
 )
 def test_what_is_no_frame_is_refused(raw: bytes) -> None:

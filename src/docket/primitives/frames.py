@@ -51,7 +51,7 @@ class MessageReader:
             self._opcode = self._opcode or opcode
             self._payload.append(payload)
             self._raw.append(raw)
-            self._size += len(payload)
+            self._size += len(payload) or len(raw)  # frames without payload come to an end too
             if self._size > self._limit:
                 raise FormatError(f"a message is longer than {self._limit} bytes")
             if final:

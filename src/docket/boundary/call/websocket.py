@@ -139,9 +139,10 @@ class Relay:
         reader = MessageReader(MAX_MESSAGE)
         try:
             while True:
-                for message in reader.feed(self._agent.take(PIECE)):
-                    if not await self._asked(message):
-                        return "truncated"
+                while data := self._agent.take(PIECE):  # what is left here is nothing to wait for
+                    for message in reader.feed(data):
+                        if not await self._asked(message):
+                            return "truncated"
                 await self._agent.more()
         except (ClientGoneError, FormatError):
             return "client-gone"
@@ -240,8 +241,9 @@ class Relay:
         reader = MessageReader(MAX_MESSAGE)
         try:
             while True:
-                for message in reader.feed(self._provider.take(PIECE)):
-                    await self._answered(message)
+                while data := self._provider.take(PIECE):
+                    for message in reader.feed(data):
+                        await self._answered(message)
                 if not await self._provider.more(self._silence):
                     error = self._provider.error
                     return error.reason if isinstance(error, UpstreamError) else "truncated"

@@ -108,13 +108,16 @@ class Response:
 
     async def _send(self, out: bytes, body: Sendable) -> None:
         """Send a body piece by piece; whatever breaks off the sending ends the exchange for that reason."""
-        chunked = body.framing.kind == "chunked"
+        chunked, link = body.framing.kind == "chunked", self._link
         try:
+            link.agent_sends = True
             async for piece in body.pieces():
-                await self._link.write(out + (encode_chunk(piece) if chunked else piece))
-                self._link.heard()
-                out = b""
-            await self._link.write(out + (encode_last_chunk(body.trailers) if chunked else b""))
+                link.agent_sends = False
+                await link.write(out + (encode_chunk(piece) if chunked else piece))
+                link.heard()
+                out, link.agent_sends = b"", True
+            link.agent_sends = False
+            await link.write(out + (encode_last_chunk(body.trailers) if chunked else b""))
         except (DocketError, OSError) as error:
             self._link.fail(error)
 

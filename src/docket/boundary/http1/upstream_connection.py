@@ -34,6 +34,8 @@ class Link(Receiver):
         self.error: Exception | None = None
         self.reused = False
         """Whether it carried an answer before and its next one has not begun."""
+        self.agent_sends = False
+        """Whether this side waits for more of the agent's request: the upstream's silence does not count meanwhile."""
         self._watch: asyncio.TimerHandle | None = None
         self._silence = self._since = 0.0
 
@@ -103,6 +105,8 @@ class Link(Receiver):
         self._watch = None
         if self.ended or self._reading is None or self._reading.done():
             return
+        if self.agent_sends:
+            self.heard()
         rest = self._since + self._silence - self._loop.time()
         if rest <= 0:
             self.fail(UpstreamError(f"no byte for {self._silence:g} s", reason="timeout"))
