@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from docket.families import BY_NAME
 from docket.policy.keys import REQUIRED, Key, keys_of
 from docket.policy.model import BUILT_IN_UPSTREAMS, TABLES, Upstream
 from docket.policy.render import summary, toml_line
@@ -22,9 +23,20 @@ def page() -> str:
     lines = [HEAD]
     for name, (_, cls) in TABLES.items():
         lines += ["", f"## [{name}]", "", summary(cls), "", *_rows(cls)]
-    lines += ["", "## [upstreams.NAME]", "", summary(Upstream), "", *_rows(Upstream), "", "Built in:", ""]
+    lines += [
+        "",
+        "## [upstreams.NAME]",
+        "",
+        summary(Upstream),
+        "",
+        *_rows(Upstream),
+        "",
+        "Built in ([providers](providers.md)):",
+        "",
+    ]
     lines += [
         f"- `{upstream.name}`: `{upstream.base_url}`, protocol `{upstream.protocol}`, priced as `{upstream.vendor}`"
+        + ("" if BY_NAME[upstream.protocol].always else ", where a key or address of it is set")
         for upstream in BUILT_IN_UPSTREAMS
     ]
     return "\n".join(lines) + "\n"

@@ -6,8 +6,10 @@ errors look and where its credentials stand. How its messages are read stands in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
+from urllib.parse import urlsplit
 
 ErrorShape = Literal["openai", "anthropic", "google"]
 """Whose error document a family's clients understand; ``docket.boundary.answers.refusals`` writes them."""
@@ -25,11 +27,49 @@ class Family:
     """What the vendor's own SDK calls."""
     variables: tuple[str, ...]
     """Variables in which real clients read that address; the first one found in the parent gives the upstream's."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """The path that the value of a variable has in place of the base URL's, for those whose clients add another one."""
+    always: bool = True
+    """Whether every run has the built-in upstream; else only where one of ``variables`` or ``keys`` is set."""
+    keys: tuple[str, ...] = ()
+    """Variables that hold its clients' key."""
+    like: tuple[str, ...] = ()
+    """Families whose billed paths it has besides its own, with or without a version before them. What is free at those
+    need not be free here."""
     errors: ErrorShape = "openai"
     version: bytes = b""
     """The version segment that its paths need and that a client may leave out, with its slash; empty where none is."""
     credentials: tuple[bytes, ...] = (b"authorization",)
     """Header fields, in lower case, in which its clients put their key."""
+
+    def given(self, variable: str, url: str) -> str:
+        """The base URL that ``url`` in ``variable`` means."""
+        return self._exchanged(url, self.paths.get(variable), urlsplit(self.base_url).path)
+
+    def value(self, variable: str, base_url: str) -> str:
+        """What ``variable`` has to hold for its clients to reach ``base_url``."""
+        return self._exchanged(base_url, urlsplit(self.base_url).path, self.paths.get(variable))
+
+    @staticmethod
+    def _exchanged(url: str, end: str | None, other: str | None) -> str:
+        """``url`` with ``other`` in place of ``end`` behind it, as far as it ends so; None changes nothing."""
+        if end is None or other is None or not (url := url.rstrip("/")).endswith(end):
+            return url
+        return url.removesuffix(end) + other
+
+
+def _openai_like(name: str, vendor: str, base_url: str, *variables: str, key: str = "", **paths: str) -> Family:
+    """A router or server that speaks like OpenAI, and that a run has where its key or address is set."""
+    return Family(
+        name=name,
+        vendor=vendor,
+        base_url=base_url,
+        variables=variables,
+        paths=paths,
+        always=False,
+        keys=(key,) if key else (),
+        like=("openai",),
+    )
 
 
 FAMILIES: tuple[Family, ...] = (
@@ -64,6 +104,49 @@ FAMILIES: tuple[Family, ...] = (
         base_url="http://127.0.0.1:11434",
         variables=("OLLAMA_HOST",),
     ),
+    _openai_like(
+        "openrouter", "openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_BASE", key="OPENROUTER_API_KEY"
+    ),
+    _openai_like("deepseek", "deepseek", "https://api.deepseek.com", "DEEPSEEK_API_BASE", key="DEEPSEEK_API_KEY"),
+    _openai_like("mistral", "mistral", "https://api.mistral.ai/v1", "MISTRAL_API_BASE", key="MISTRAL_API_KEY"),
+    _openai_like("xai", "x-ai", "https://api.x.ai/v1", "XAI_API_BASE", key="XAI_API_KEY"),
+    _openai_like(
+        "groq",
+        "groq",
+        "https://api.groq.com/openai/v1",
+        "GROQ_BASE_URL",
+        "GROQ_API_BASE",
+        key="GROQ_API_KEY",
+        GROQ_BASE_URL="",
+    ),
+    _openai_like(
+        "together",
+        "together",
+        "https://api.together.ai/v1",
+        "TOGETHER_BASE_URL",
+        "TOGETHER_AI_API_BASE",
+        key="TOGETHER_API_KEY",
+        TOGETHER_BASE_URL="",
+    ),
+    _openai_like(
+        "fireworks",
+        "fireworks",
+        "https://api.fireworks.ai/inference/v1",
+        "FIREWORKS_API_BASE",
+        key="FIREWORKS_API_KEY",
+    ),
+    _openai_like(
+        "cerebras",
+        "cerebras",
+        "https://api.cerebras.ai/v1",
+        "CEREBRAS_BASE_URL",
+        "CEREBRAS_API_BASE",
+        key="CEREBRAS_API_KEY",
+        CEREBRAS_BASE_URL="",
+    ),
+    _openai_like("vllm", "vllm", "http://127.0.0.1:8000/v1", "HOSTED_VLLM_API_BASE"),
+    _openai_like("llamacpp", "llamacpp", "http://127.0.0.1:8080/v1"),
+    _openai_like("lmstudio", "lmstudio", "http://127.0.0.1:1234/v1", "LM_STUDIO_API_BASE"),
 )
 """Every family; the first one is taken where nothing names one."""
 BY_NAME = {family.name: family for family in FAMILIES}

@@ -15,7 +15,6 @@ from docket.providers.call import Call, Observation
 from tests.kit.calls import call_of
 
 HERE = Path(__file__).parents[1] / "fixtures" / "usage"
-FAMILY = {"openai": "openai", "anthropic": "anthropic", "gemini": "gemini", "ollama": "ollama"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Fixture:
 
     @property
     def family(self) -> str:
-        return FAMILY[self.document["api"].partition(".")[0]]
+        return self.document["api"].partition(".")[0]
 
     @property
     def sent(self) -> bytes:

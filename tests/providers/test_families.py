@@ -55,6 +55,19 @@ PROGRAM = """
     assert versioned(own, b"/play", b"") == b"/v9/play"
     assert b'"status":"INVALID_ARGUMENT"' in refusal(Refused(code="c", message="m"), "toy", "DKT").body
     assert fingerprint(RequestHead(b"GET", b"/", 1, (b"X-Toy-Key: secret",)), b"k") is not None
+
+    rare = families.Family(
+        name="rare", vendor="rare", base_url="https://rare.test/v1", variables=("RARE_URL",), paths={"RARE_URL": ""},
+        always=False, keys=("RARE_KEY",),
+    )
+    families.BY_NAME["rare"] = rare
+    assert (rare.given("RARE_URL", "https://gw.test/x/"), rare.value("RARE_URL", "http://d/v1")) == (
+        "https://gw.test/x/v1", "http://d"
+    )
+    assert registry.recognise("toy", "POST", "/chat/completions").kind is EndpointClass.UNKNOWN, "no version, not like"
+    assert registry.recognise("deepseek", "POST", "/chat/completions").kind is EndpointClass.METERED
+    assert registry.recognise("mistral", "POST", "/v1/conversations").kind is EndpointClass.UNKNOWN, "billed there"
+    assert registry.recognise("openai", "POST", "/v1/conversations").kind is EndpointClass.FREE
     print("all of it")
 """
 

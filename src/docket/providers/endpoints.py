@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from docket.families import BY_NAME
+from docket.families import BY_NAME, Family
 from docket.providers.call import Endpoint, EndpointClass
 from docket.providers.targets import readings
 
@@ -105,15 +105,26 @@ TABLE: tuple[Row, ...] = (
 """Rows of the upstream's own family are tried first, then those of the others (gateways speak several)."""
 
 
-_CANDIDATES: dict[str, list[tuple[Row, list[str]]]] = {
-    family: [
-        (row, row.tail.split("/"))
-        for own in (True, False)
-        for row in TABLE
-        if (row.family == family) is own and (own or row.kind is METERED)
-    ]
-    for family in FAMILIES
-}
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A row that may apply at an upstream; ``own`` says that it needs no version segment before its tail there."""
+
+    row: Row
+    tail: list[str]
+    own: bool
+
+
+def _candidates(family: Family) -> list[_Candidate]:
+    """The rows of ``family`` itself, then the billed ones of those that it is like, then the metered ones of others."""
+    ranked: list[tuple[int, _Candidate]] = []
+    for row in TABLE:
+        rank = 0 if row.family == family.name else 1 if row.family in family.like else 2
+        if rank == 0 or row.kind is METERED or (rank == 1 and row.kind is not FREE):
+            ranked.append((rank, _Candidate(row, row.tail.split("/"), rank < 2)))
+    return [candidate for _, candidate in sorted(ranked, key=lambda each: each[0])]
+
+
+_CANDIDATES = {name: _candidates(family) for name, family in BY_NAME.items()}
 
 
 def find(family: str, method: str, path: str, *, body: bool = False) -> Endpoint:
@@ -141,9 +152,9 @@ def find(family: str, method: str, path: str, *, body: bool = False) -> Endpoint
 
 
 def _match(family: str, segments: tuple[str, ...], method: str) -> Row | None:
-    for row, tail in _CANDIDATES[family]:
-        if row.method == method and _ends_with(segments, tail, own=row.family == family):
-            return row
+    for candidate in _CANDIDATES[family]:
+        if candidate.row.method == method and _ends_with(segments, candidate.tail, own=candidate.own):
+            return candidate.row
     return None
 
 

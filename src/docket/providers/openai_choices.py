@@ -40,7 +40,7 @@ class ChoicesFold:
         self._model = text(document, "model") or self._model
         self._tier = text(document, "service_tier") or self._tier
         self._id = text(document, "id") or self._id
-        usage = member(document, "usage")
+        usage = member(document, "usage") or member(member(document, "x_groq"), "usage")
         for choice in members(document, "choices"):
             self._finish = text(choice, "finish_reason") or self._finish
             usage = usage or member(choice, "usage")

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from docket.ledger.usage import Counts, Quantities
 from docket.primitives.frozen import value
-from docket.primitives.money import Usd
+from docket.primitives.money import PICO, Usd
 from docket.providers.answer import NOTHING
 from docket.providers.json_fields import Document, Malformed, counter, member
 from docket.providers.usage_members import (
+    MAX_STATED,
     Schema,
     leaves,
     rising,
@@ -32,7 +33,7 @@ _TIMES = "queue_time prompt_time completion_time total_time"
 SCHEMA = leaves(
     "prompt_tokens completion_tokens input_tokens output_tokens total_tokens cached_tokens reasoning_tokens"
     " prompt_cache_hit_tokens prompt_cache_miss_tokens cache_read_input_tokens cache_creation_input_tokens"
-    f" is_byok {_TIMES}",
+    f" is_byok cost_in_usd_ticks {_TIMES}",
     prompt_tokens_details=_INSIDE,
     input_tokens_details=_INSIDE,
     completion_tokens_details=_OUTSIDE,
@@ -43,6 +44,8 @@ SCHEMA = leaves(
     ),
 )
 _WITH_COST: Schema = {**SCHEMA, "cost": None}
+TICKS = 10_000_000_000
+"""Ticks of a US dollar in xAI's ``cost_in_usd_ticks`` (xAI documentation, "Cost Tracking")."""
 MODALITIES = {kind: f"{kind}_tokens" for kind in ("audio", "image", "video")}
 
 
@@ -144,6 +147,9 @@ def _stated(usage: Document) -> Usd | None:
     if cost is not None and usage.get("is_byok") is True:
         upstream = stated(member(usage, "cost_details").get("upstream_inference_cost"))
         return None if upstream is None else cost + upstream
+    if cost is None:
+        ticks = usage.get("cost_in_usd_ticks")
+        return Usd(ticks * PICO // TICKS) if type(ticks) is int and 0 <= ticks < MAX_STATED * TICKS else None
     return cost
 
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from docket.families import BY_NAME
-from docket.policy.model import Policy
+from docket.families import BY_NAME, Family
+from docket.policy.model import BUILT_IN_UPSTREAMS, Policy
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names that a client must never send to a proxy. Not ``[::1]``: httpx 0.28 and the anthropic SDK 2.14 refuse to start
@@ -29,20 +29,31 @@ class Route:
 
 def gateway(environ: Mapping[str, str], protocol: str) -> tuple[str, str] | None:
     """The base URL that the parent already sets for ``protocol`` (a company gateway), as (variable, URL)."""
-    for variable in _variables(protocol):
+    family = BY_NAME.get(protocol)
+    for variable in family.variables if family else ():
         url = environ.get(variable, "")
-        if urlsplit(url).scheme in ("http", "https"):
-            return variable, url
+        if family and urlsplit(url).scheme in ("http", "https"):
+            return variable, family.given(variable, url)
     return None
 
 
 def effective_policy(policy: Policy, environ: Mapping[str, str]) -> Policy:
-    """``policy`` with each built-in upstream at the address that the parent's environment gives for its protocol."""
+    """``policy`` with each built-in upstream at the address that the parent's environment gives for its protocol.
+
+    One that not every run has is left out where the environment holds neither a key nor an address of it.
+    """
     upstreams = []
     for upstream in policy.upstreams:
         found = None if upstream.given else gateway(environ, upstream.protocol)
-        upstreams.append(upstream if found is None else replace(upstream, base_url=found[1]))
+        if found is not None:
+            upstreams.append(replace(upstream, base_url=found[1]))
+        elif upstream not in BUILT_IN_UPSTREAMS or _has_key(BY_NAME[upstream.protocol], environ):
+            upstreams.append(upstream)
     return replace(policy, upstreams=tuple(upstreams))
+
+
+def _has_key(family: Family, environ: Mapping[str, str]) -> bool:
+    return family.always or any(environ.get(key) for key in family.keys)
 
 
 def agent_environment(environ: Mapping[str, str], routes: tuple[Route, ...], docket: str) -> dict[str, str]:
@@ -55,10 +66,11 @@ def agent_environment(environ: Mapping[str, str], routes: tuple[Route, ...], doc
     taken: set[str] = set()
     for route in routes:
         child[f"DOCKET_UPSTREAM_{_shell_name(route.name)}"] = route.base_url
-        for variable in _variables(route.protocol):
+        family = BY_NAME[route.protocol]
+        for variable in family.variables:
             if variable not in taken:
                 taken.add(variable)
-                child[variable] = route.base_url
+                child[variable] = family.value(variable, route.base_url)
     bypass = no_proxy(environ)
     child["NO_PROXY"] = child["no_proxy"] = bypass
     return child
@@ -79,10 +91,6 @@ def no_proxy(environ: Mapping[str, str]) -> str:
 def changed_names(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """Names, sorted, whose value the agent sees otherwise than docket does."""
     return sorted(name for name in after if before.get(name) != after[name])
-
-
-def _variables(protocol: str) -> tuple[str, ...]:
-    return BY_NAME[protocol].variables if protocol in BY_NAME else ()
 
 
 def _shell_name(name: str) -> str:
