@@ -47,11 +47,12 @@ var (
 		"proc.orphan":           {need("pid", isCount), need("ended", isString)},
 		"x-docket.forwarded":    {need("endpoint_class", isName)},
 		"x-docket.unauthorized": {need("count", isCount)},
+		"x-docket.rate-limited": {need("count", isCount)},
 		"x-docket.ledger-gap":   {need("lost", object(need("count", isCount), need("types", isCounts)))},
 	}
 	plainTypes = strings.Fields(`policy.applied policy.violation cap.warning tool.call tool.result fs.snapshot proc.spawn
 		proc.exit net.allowed net.denied note x-docket.breaker-open x-docket.breaker-half-open x-docket.breaker-closed
-		x-docket.rate-limited x-docket.fault-injected x-docket.ledger-recovered x-docket.clock-step
+		x-docket.fault-injected x-docket.ledger-recovered x-docket.clock-step
 		x-docket.rollback-applied x-docket.rollback-refused`)
 	knownTypes = func() map[string]bool {
 		known := map[string]bool{}

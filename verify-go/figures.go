@@ -342,7 +342,9 @@ func (f *Figures) addOwn(e *Event) error {
 	case "x-docket.clock-step":
 		f.clockSteps++
 	case "x-docket.rate-limited":
-		f.rateLimited++
+		if f.rateLimited += e.int("count"); f.rateLimited > maxInt {
+			return errSum
+		}
 	case "x-docket.breaker-open":
 		f.breakerOpen++
 	case "x-docket.breaker-half-open":

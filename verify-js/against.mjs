@@ -114,7 +114,7 @@ function differingActivity(p, figures) {
     closed: [resilience.breaker.closed, x("breaker-closed")],
     clock_steps: [resilience.clock_steps, x("clock-step")],
     faults_injected: [resilience.faults_injected, x("fault-injected")],
-    rate_limited: [resilience.rate_limited, x("rate-limited")],
+    rate_limited: [resilience.rate_limited, figures.rateLimited],
     denied_by_code: [resilience.denied_by_code, figures.deniedByCode.counts],
     violations: [enforcement.violations, of("policy.violation")],
     hits: [cache?.hits ?? 0, of("model.cache_hit")],

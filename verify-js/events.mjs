@@ -34,12 +34,13 @@ export const TYPES = {
   "proc.orphan": shape({ pid: isCount, ended: isString }),
   "x-docket.forwarded": shape({ endpoint_class: isName }),
   "x-docket.unauthorized": shape({ count: isCount }),
+  "x-docket.rate-limited": shape({ count: isCount }),
   "x-docket.ledger-gap": shape({ lost: shape({ count: isCount, types: isCounts }) }),
 };
 export const SILENT = new Set([
   "policy.applied", "policy.violation", "cap.warning", "tool.call", "tool.result", "fs.snapshot", "proc.spawn", "proc.exit",
   "net.allowed", "net.denied", "note", "x-docket.breaker-open", "x-docket.breaker-half-open", "x-docket.breaker-closed",
-  "x-docket.rate-limited", "x-docket.fault-injected", "x-docket.ledger-recovered", "x-docket.clock-step",
+  "x-docket.fault-injected", "x-docket.ledger-recovered", "x-docket.clock-step",
   "x-docket.rollback-applied", "x-docket.rollback-refused",
 ]);
 const AGENT_SAYS = new Set(["note", "tool.call", "tool.result"]);

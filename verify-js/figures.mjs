@@ -144,6 +144,7 @@ export class Figures {
   lost = 0;
   lostTypes = {};
   unauthorized = 0;
+  rateLimited = 0;
   changes = new Limited();
   forwarded = new Limited();
   deniedByCode = new Limited();
@@ -202,6 +203,9 @@ export class Figures {
         break;
       case "x-docket.unauthorized":
         this.unauthorized = sum(this.unauthorized, data.count);
+        break;
+      case "x-docket.rate-limited":
+        this.rateLimited = sum(this.rateLimited, data.count);
         break;
       case "x-docket.ledger-gap":
         this.lost = sum(this.lost, data.lost.count);

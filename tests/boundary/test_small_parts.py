@@ -65,13 +65,13 @@ def test_repeats_are_summed_and_written_after_the_window(monkeypatch: pytest.Mon
         record = Record()
         sums = Coalescer(record.submit)
         for _ in range(3):
-            await sums.note("a", lambda count: Unauthorized(count=count))
-        await sums.note("b", lambda count: ModelDenied(code="x", final=True, count=count))
+            await sums.note("a", lambda count: (Unauthorized(count=count),))
+        await sums.note("b", lambda count: (ModelDenied(code="x", final=True, count=count),))
         assert [event.count for event in record.of(Unauthorized)] == [1]
         await record.until(lambda record: len(record.of(Unauthorized)) == 2)
         assert [event.count for event in record.of(Unauthorized)] == [1, 2]
-        await sums.note("a", lambda count: Unauthorized(count=count))
-        await sums.note("a", lambda count: Unauthorized(count=count))
+        await sums.note("a", lambda count: (Unauthorized(count=count),))
+        await sums.note("a", lambda count: (Unauthorized(count=count),))
         await sums.close()
         assert [event.count for event in record.of(Unauthorized)] == [1, 2, 1, 1]
         assert [event.count for event in record.of(ModelDenied)] == [1]
@@ -85,10 +85,10 @@ def test_a_first_refusal_is_durable_before_it_is_answered() -> None:
         durable: asyncio.Future[object] = loop.create_future()
         sums = Coalescer(lambda _event: durable)
         async with asyncio.TaskGroup() as tasks:
-            first = tasks.create_task(sums.note("a", lambda count: Unauthorized(count=count)))
+            first = tasks.create_task(sums.note("a", lambda count: (Unauthorized(count=count),)))
             await asyncio.sleep(0)
             assert not first.done()
-            await sums.note("a", lambda count: Unauthorized(count=count))  # a repeat does not wait
+            await sums.note("a", lambda count: (Unauthorized(count=count),))  # a repeat does not wait
             durable.set_result(None)
         await sums.close()
 

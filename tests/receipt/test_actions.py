@@ -38,6 +38,7 @@ def test_each_kind_stands_with_its_number_and_its_times() -> None:
             BreakerOpen(upstream="openai", reason="connect", failures=5, cooldown_us=1),
             BreakerClosed(upstream="openai", reason="probe"),
             RateLimited(limit="max_calls_per_minute", retry_after=3, state={}),
+            RateLimited(limit="max_calls_per_minute", retry_after=3, state={}, count=41),
             CapExceeded(cap="max_usd", limit="1", observed="1.2"),
             ClockStep(step_us=-3_600_000_000),
             ModelCacheHit(call=CallNumber(2), origin=CallNumber(1)),
@@ -49,7 +50,9 @@ def test_each_kind_stands_with_its_number_and_its_times() -> None:
     for line in (
         "breaker of openai: 2",
         "opened after 5 failures, connect",
-        "refused under max_calls_per_minute, for 3 s",
+        "limiter: 42",
+        "a call refused under max_calls_per_minute, for 3 s",
+        "41 calls refused under max_calls_per_minute, for 3 s",
         "max_usd: 1.2 of 1",
         "the wall clock moved by -3600.000 s",
         "answered as call 1 was",
@@ -58,7 +61,7 @@ def test_each_kind_stands_with_its_number_and_its_times() -> None:
         "waited for money: 1 calls, the longest 2.50 s at 20",
     ):
         assert line in said
-    assert said.count("Z  ") == 8, "every action but the sum of waits has its time"
+    assert said.count("Z  ") == 9, "every action but the sum of waits has its time"
 
 
 def test_repeats_are_counted_and_the_first_few_told() -> None:

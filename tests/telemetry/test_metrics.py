@@ -85,6 +85,7 @@ def test_a_run_in_figures(accept: str | None) -> None:
         end(kind="model.error", reason="truncated", cost="0.000000000001"),
         entry("model.denied", {"code": "breaker_open", "count": 3, "upstream": "main"}),
         entry("model.denied", {"code": "max_calls_per_minute", "count": 2}),
+        entry("x-docket.rate-limited", {"limit": "max_calls_per_minute", "retry_after": 1, "state": {}, "count": 2}),
         entry("x-somebody.else", {}),
     ):
         metrics.observe(each)

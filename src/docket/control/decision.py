@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from docket.ledger.events import CallNumber, CapExceeded, CapName, CapWarning, Event, Hold
+from docket.ledger.events import CallNumber, CapExceeded, CapName, CapWarning, Event, Hold, RateLimited
 from docket.ledger.usage import Usage
 from docket.primitives.frozen import value
 
@@ -56,8 +56,8 @@ class Refused:
     observed: str | None = None
     estimated: bool = False
     """Whether ``retry_after`` is docket's guess."""
-    events: tuple[Event, ...] = ()
-    """What is recorded beside the ``model.denied`` event: the limiter's state."""
+    limited: RateLimited | None = None
+    """What is recorded beside the ``model.denied`` event, with the same count: the limiter's state."""
     breaches: tuple[CapExceeded, ...] = ()
     """Caps that this refusal itself breaches: recorded beside it, acted on once it was answered."""
 

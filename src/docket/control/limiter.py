@@ -111,7 +111,7 @@ class Limiter:
             code=name,
             message=f"{name} reached; try again in {seconds} s",
             retry_after=seconds,
-            events=(RateLimited(limit=name, retry_after=seconds, state={**part.state(now), "wait_us": wait_us}),),
+            limited=RateLimited(limit=name, retry_after=seconds, state={**part.state(now), "wait_us": wait_us}),
         )
 
     def take(self, now: Instant) -> None:

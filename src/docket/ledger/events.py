@@ -357,13 +357,14 @@ class BreakerClosed(Fact):
 
 @frozen
 class RateLimited(Fact):
-    """State of the limiter when it refused; the refusal itself is counted by ``model.denied``."""
+    """The limiter refused ``count`` calls, which ``model.denied`` counts too; ``state`` is that at the last one."""
 
     type: ClassVar[str] = "x-docket.rate-limited"
     by: By = "boundary"
     limit: str
     retry_after: int
     state: JsonObject
+    count: int = 1
 
 
 @frozen

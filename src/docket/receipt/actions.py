@@ -59,8 +59,9 @@ class Actions:
                 self._tell(f"breaker of {upstream}", entry, "let one call try")
             case BreakerClosed(upstream=upstream, reason=reason):
                 self._tell(f"breaker of {upstream}", entry, f"closed, {reason}")
-            case RateLimited(limit=limit, retry_after=retry_after):
-                self._tell("limiter", entry, f"refused under {limit}, for {retry_after} s")
+            case RateLimited(limit=limit, retry_after=retry_after, count=count):
+                calls = f"{count} calls" if count > 1 else "a call"
+                self._tell("limiter", entry, f"{calls} refused under {limit}, for {retry_after} s", count)
             case ModelDenied(code=code, count=count):
                 self._tell(f"refused, {code}", entry, f"{count} calls" if count > 1 else "a call", count)
             case CapWarning(cap=cap, limit=limit, observed=observed):

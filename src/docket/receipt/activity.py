@@ -19,6 +19,7 @@ from docket.ledger.events import (
     ModelRequest,
     ModelResponse,
     ProcOrphan,
+    RateLimited,
     SessionStart,
     Unauthorized,
 )
@@ -48,6 +49,7 @@ class Activity:
         self.first_changes: list[Json] = []
         self.uncovered: list[Json] = []
         self.unauthorized = 0
+        self.rate_limited = 0
         self.survivors: list[int] = []
         self.lost: dict[str, int] = {}
         self.breach: JsonObject | None = None
@@ -82,6 +84,8 @@ class Activity:
                 count(self.forwarded, event.endpoint_class)
             case Unauthorized():
                 self.unauthorized += event.count
+            case RateLimited():
+                self.rate_limited += event.count
             case ProcOrphan():
                 if event.ended == "survived" and len(self.survivors) < MAX_NAMED:
                     self.survivors.append(event.pid)
@@ -129,7 +133,7 @@ class Activity:
             "clock_steps": self.of("x-docket.clock-step"),
             "denied_by_code": dict(self.denied_by_code),
             "faults_injected": self.of("x-docket.fault-injected"),
-            "rate_limited": self.of("x-docket.rate-limited"),
+            "rate_limited": self.rate_limited,
         }
 
     def _add_gap(self, lost: JsonObject) -> None:

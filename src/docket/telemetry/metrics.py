@@ -18,7 +18,7 @@ from prometheus_client.exposition import choose_encoder
 
 from docket.control.readiness import Status, reasons
 from docket.ledger.chain import Entry
-from docket.ledger.events import ModelCacheHit, ModelDenied, ModelError, ModelResponse
+from docket.ledger.events import ModelCacheHit, ModelDenied, ModelError, ModelResponse, RateLimited
 from docket.primitives.money import PICO
 from docket.telemetry.labels import EVENT_TYPES, Labels
 
@@ -84,6 +84,8 @@ class Fold:
                 self.calls["cache", "cache", "cache_hit"] += 1
             case ModelDenied() as denied:
                 self._add_denied(denied)
+            case RateLimited(limit=limit, count=count):
+                self.rate_limited[(limit if limit in RATE_LIMITS else "other",)] += count
             case _:
                 pass
 
@@ -113,8 +115,6 @@ class Fold:
         self.denied[(code,)] += denied.count
         if code == "breaker_open":
             self.breaker_refusals[(self.labels.upstream(denied.upstream or "unknown"),)] += denied.count
-        elif code in RATE_LIMITS:
-            self.rate_limited[(code,)] += denied.count
 
 
 class Metrics:

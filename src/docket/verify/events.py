@@ -77,6 +77,7 @@ DATA: dict[str, Shape] = {
     "proc.orphan": reads({"pid": shapes.positive, "ended": shapes.text}),
     "x-docket.forwarded": reads({"endpoint_class": shapes.name}),
     "x-docket.unauthorized": reads({"count": shapes.positive}),
+    "x-docket.rate-limited": reads({"count": shapes.positive}),
     "x-docket.ledger-gap": reads({"lost": reads({"count": shapes.positive, "types": shapes.counted})}),
 }
 """By type: the members that a check reads. The spec's table of types has all of them."""
@@ -96,7 +97,6 @@ VOCABULARY = frozenset(DATA) | frozenset(
         "x-docket.breaker-open",
         "x-docket.breaker-half-open",
         "x-docket.breaker-closed",
-        "x-docket.rate-limited",
         "x-docket.fault-injected",
         "x-docket.ledger-recovered",
         "x-docket.clock-step",

@@ -34,7 +34,6 @@ COUNTED_TYPES = frozenset(
         "x-docket.breaker-closed",
         "x-docket.clock-step",
         "x-docket.fault-injected",
-        "x-docket.rate-limited",
     }
 )
 
@@ -171,7 +170,7 @@ class Figures:
         self.lost_types = dict.fromkeys(LOSSES, 0)
         self.types: Counter[str] = Counter()
         self.codes, self.classes, self.changes = Tally(), Tally(), Tally()
-        self.unauthorized = 0
+        self.unauthorized = self.rate_limited = 0
         self.saved = 0
         """By cache hits, in 1e-12 USD."""
         self.survivors: list[int] = []
@@ -200,7 +199,8 @@ class Figures:
             other = _OTHERS.get(kind)
             if other is not None:
                 other(self, event, data)
-                if max(self.denied, self.lost, self.unauthorized, *self.lost_types.values()) > MAX_INT:
+                sums = (self.denied, self.lost, self.unauthorized, self.rate_limited, *self.lost_types.values())
+                if max(sums) > MAX_INT:
                     raise Violation("a sum of counts passes 2^53-1")
 
     def whole(self, evidence: Any) -> bool:
@@ -240,7 +240,7 @@ class Figures:
             "resilience.clock_steps": types["x-docket.clock-step"],
             "resilience.denied_by_code": self.codes.counts,
             "resilience.faults_injected": types["x-docket.fault-injected"],
-            "resilience.rate_limited": types["x-docket.rate-limited"],
+            "resilience.rate_limited": self.rate_limited,
             "enforcement.violations": types["policy.violation"],
         }
 
@@ -258,6 +258,9 @@ class Figures:
 
     def _unauthorized(self, event: Object, data: Object) -> None:
         self.unauthorized += data["count"]
+
+    def _limited(self, event: Object, data: Object) -> None:
+        self.rate_limited += data["count"]
 
     def _orphan(self, event: Object, data: Object) -> None:
         if data["ended"] == "survived" and len(self.survivors) < MAX_SURVIVORS:
@@ -288,6 +291,7 @@ _OTHERS = {
     "model.cache_hit": Figures._cache_hit,
     "x-docket.forwarded": Figures._forwarded,
     "x-docket.unauthorized": Figures._unauthorized,
+    "x-docket.rate-limited": Figures._limited,
     "proc.orphan": Figures._orphan,
     "x-docket.ledger-gap": Figures._gap,
     "fs.change": Figures._change,

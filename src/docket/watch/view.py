@@ -212,7 +212,7 @@ class View:
             self.breakers[data["upstream"]] = event["type"].removeprefix("x-docket.breaker-")
 
     def _limiter(self, data: dict[str, Any], event: dict[str, Any]) -> None:
-        self.limited += data.get("count", 1)
+        self.limited += data["count"]
 
     def _warning(self, data: dict[str, Any], event: dict[str, Any]) -> None:
         self._remember(self.warnings, data | {"elapsed_us": event["elapsed_us"]}, MAX_NAMES)

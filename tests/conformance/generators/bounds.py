@@ -265,3 +265,36 @@ for _phrase, _tail in (("text", {"text": "anything"}), ("members", {"text": "x",
         rules="L-6",
         comment="The members hash and prev of the event stand in its data too, and the hash fits those.",
     )(lambda tail=_tail: covering_less(tail))
+
+
+LIMITED: JsonObject = {"limit": "max_calls_per_second", "retry_after": 1, "state": {}}
+
+
+@vector(
+    "bounds",
+    "refusals-of-the-limiter-pass-2-53",
+    "failed",
+    "ledger.usage",
+    rules="F-5",
+    comment="The sum of the limiter's refusals passes 2^53-1.",
+)
+def _() -> Files:
+    run = opened(0)
+    for count in (MOST, 1):
+        run.add("x-docket.rate-limited", {**LIMITED, "count": count}, by="boundary")
+    return ledger_of(run)
+
+
+@vector(
+    "bounds",
+    "limiter-without-count",
+    "failed",
+    "ledger.form",
+    rules="L-9",
+    comment="The limiter refused, and does not say how often.",
+)
+def _() -> Files:
+    run = opened(0)
+    run.fold = False
+    run.add("x-docket.rate-limited", LIMITED, by="boundary")
+    return ledger_of(run)

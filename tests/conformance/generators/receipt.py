@@ -999,3 +999,24 @@ for _flag, _value, _check in (
 )
 def _() -> Files:
     return short().files()
+
+
+def _limited() -> Recording:
+    run = opened()
+    for count in (1, 41):
+        run.add(
+            "x-docket.rate-limited", {"limit": "requests", "retry_after": 1, "state": {}, "count": count}, by="boundary"
+        )
+    run.end()
+    return run
+
+
+resigned(
+    "resigned-limiter-events-for-calls",
+    "against.activity",
+    "The limiter's events are counted instead of the calls that they count.",
+    put("resilience.rate_limited", 2),
+    "B-5 F-5",
+    bare=False,
+    run=_limited,
+)

@@ -235,7 +235,10 @@ def _() -> Files:
             {"upstream": "main", "reason": "status", "failures": 3, "cooldown_us": 1},
             by="boundary",
         )
-    run.add("x-docket.rate-limited", {"limit": "requests", "retry_after": 1, "state": {}}, by="boundary")
+    for count in (1, 41):
+        run.add(
+            "x-docket.rate-limited", {"limit": "requests", "retry_after": 1, "state": {}, "count": count}, by="boundary"
+        )
     run.add("x-docket.clock-step", {"step_us": -5})
     run.add("x-docket.unauthorized", {"count": 4}, by="boundary")
     run.add("x-docket.unauthorized", {"count": 1}, by="boundary")

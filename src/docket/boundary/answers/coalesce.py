@@ -1,4 +1,4 @@
-"""Repeats of one refusal, summed into one event.
+"""Repeats of one refusal, summed.
 
 Invariant: the first of a kind is durable before it is answered; repeats within ``WINDOW_SECONDS`` are answered at once
 and recorded with their count at most that long after; none is lost when the boundary closes.
@@ -7,7 +7,7 @@ and recorded with their count at most that long after; none is lost when the bou
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from docket.ledger.events import Event
 
@@ -16,8 +16,8 @@ WINDOW_SECONDS = 1.0
 MAX_KINDS = 1024
 """Kinds summed at once; an agent that invents model names gets each of them recorded on its own beyond it."""
 
-Make = Callable[[int], Event]
-"""Makes the event for so many repeats."""
+Make = Callable[[int], Sequence[Event]]
+"""Makes the events for so many repeats."""
 
 
 class Coalescer:
@@ -37,18 +37,18 @@ class Coalescer:
             self._counts[kind] = (0, make)
             loop = asyncio.get_running_loop()
             self._timers[kind] = loop.call_later(WINDOW_SECONDS, self._flush, kind)
-        durable = [self._submit(make(1)), *(self._submit(event) for event in beside)]
-        await asyncio.gather(*durable)
+        await asyncio.gather(*[self._submit(event) for event in (*make(1), *beside)])
 
     def _flush(self, kind: Hashable) -> None:
         count, make = self._counts.pop(kind)
         self._timers.pop(kind).cancel()
         if count:
-            self._submit(make(count)).add_done_callback(_retrieve)
+            for event in make(count):
+                self._submit(event).add_done_callback(_retrieve)
 
     async def close(self) -> None:
         """Record what is still being summed, durably."""
-        pending = [make(count) for count, make in self._counts.values() if count]
+        pending = [event for count, make in self._counts.values() if count for event in make(count)]
         for timer in self._timers.values():
             timer.cancel()
         self._counts.clear()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from docket.boundary.answers.coalesce import Coalescer
@@ -64,7 +65,7 @@ class Denials:
 
     async def unauthorized(self) -> None:
         """Record a request without the run's token. Raises LedgerError."""
-        await self._sums.note("unauthorized", lambda count: Unauthorized(count=count))
+        await self._sums.note("unauthorized", lambda count: (Unauthorized(count=count),))
 
     async def no_room(self, count: int) -> None:
         """Record that ``count`` connections were turned away unread. Raises LedgerError."""
@@ -72,8 +73,8 @@ class Denials:
         await self._submit(ModelDenied(code=code, final=False, count=count, retry_after=1))
 
     async def _note(self, refused: Refused, upstream: str | None, model: str | None) -> None:
-        def denied(count: int) -> Event:
-            return ModelDenied(
+        def events(count: int) -> tuple[Event, ...]:
+            denied = ModelDenied(
                 code=refused.code,
                 final=refused.final,
                 count=count,
@@ -82,10 +83,9 @@ class Denials:
                 upstream=upstream,
                 model=model,
             )
+            return (denied,) if refused.limited is None else (denied, replace(refused.limited, count=count))
 
-        await self._sums.note(
-            (refused.code, refused.final, upstream, model), denied, *refused.events, *refused.breaches
-        )
+        await self._sums.note((refused.code, refused.final, upstream, model), events, *refused.breaches)
 
     async def close(self) -> None:
         """Record what is still being summed, durably."""

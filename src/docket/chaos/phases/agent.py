@@ -28,8 +28,10 @@ def rate_limit(lab: Lab, report: PhaseReport) -> None:
     report.check("tasks finished", "agent", expected=CALLS, observed=(run.count() or {}).get("ok"))
     report.check("refused calls", "ledger", expected="at least 1", observed=refused, ok=refused > 0)
     report.check("refused calls", "metrics", expected=refused, observed=evidence.sum_of("docket_rate_limited_total"))
-    states = len(evidence.of("x-docket.rate-limited"))
-    report.check("states of the limiter on record", "ledger", expected="at least 1", observed=states, ok=states > 0)
+    limited = sum(cast(int, limited["count"]) for limited in evidence.of("x-docket.rate-limited"))
+    report.check("refusals of the limiter", "ledger", expected=refused, observed=limited)
+    report.check("refusals of the limiter", "receipt", expected=refused,
+                 observed=evidence.member("resilience.rate_limited"))  # fmt: skip
     spawned = [cast(int, event["elapsed_us"]) for event in evidence.events if event["type"] == "proc.spawn"]
     last = max(cast(int, event["elapsed_us"]) for event in evidence.events if event["type"] == "model.request")
     least_us = (CALLS - RATE) * 1_000_000 // RATE
