@@ -8,6 +8,7 @@ stand-ins.
 from __future__ import annotations
 
 import sys
+from functools import lru_cache
 from typing import NamedTuple
 
 from docket.errors import UsageError
@@ -44,6 +45,7 @@ MACOS = Host(
 )
 
 
+@lru_cache(maxsize=8)
 def host(platform: str = sys.platform) -> Host:
     """The host for a ``sys.platform`` string. Raises UsageError that names an unsupported system."""
     if platform.startswith("linux"):

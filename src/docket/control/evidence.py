@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from docket.control.decision import Refused
-from docket.ledger.chain import weight_of
 from docket.ledger.codec import Draft
 from docket.ledger.events import (
     CapExceeded,
@@ -47,6 +46,7 @@ ROW_ROOM = 1024
 CALL_ROOM = 4096
 """Bytes kept for the end event of each open call."""
 _ENDS = frozenset({ModelResponse.type, ModelError.type})
+_CALLS = _ENDS | {ModelRequest.type}
 _ESSENTIAL = frozenset(
     {
         SessionStart.type,
@@ -107,6 +107,8 @@ class Guard:
         self.mode = mode
         self.final = False
         self._ceilings = ceilings or Ceilings()
+        self.limited = self._ceilings.max_bytes is not None
+        """Whether a byte ceiling is set."""
         self._rows = self._rows_room = 0
         self.pending: Counter[str] = Counter()
         """By type, what was lost and no gap event tells of yet."""
@@ -181,10 +183,13 @@ class Guard:
 
     def recorded(self, drafts: Iterable[Draft]) -> None:
         """``drafts`` are durable."""
+        if self._rows >= MAX_ROWS:
+            return
         for draft in drafts:
-            if self._rows < MAX_ROWS:
+            kind = draft.type
+            if self._rows < MAX_ROWS and kind in _CALLS:
                 self._rows_room += _row_room(draft)
-                self._rows += draft.type in _ENDS
+                self._rows += kind in _ENDS
 
     def has_room(self, used: int) -> bool:
         """Whether ``used`` bytes are within the byte ceiling, its reserve left alone."""
@@ -252,7 +257,7 @@ def _row_room(draft: Draft) -> int:
     """Return by how many bytes ``draft`` makes the end of the run longer: a request, by a usual end of its call."""
     if draft.type == ModelRequest.type:
         return 2 * ROW_ROOM
-    return max(0, weight_of(draft) - ROW_ROOM) if draft.type in _ENDS else 0
+    return max(0, draft.weight - ROW_ROOM) if draft.type in _ENDS else 0
 
 
 def _usage_of(draft: Draft) -> tuple[int, Usd]:

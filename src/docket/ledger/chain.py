@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import field
+from hashlib import sha256
 
 from docket.errors import FormatError
-from docket.ledger.codec import Draft, from_json
+from docket.ledger.codec import DISCLOSED, Draft, from_json
 from docket.ledger.events import Event
 from docket.primitives.canonical import JsonObject, decode_object, encode, encode_checked
-from docket.primitives.digest import commitment_hex, leaf_hash, sha256_hex
+from docket.primitives.digest import COMMITMENT, LEAF, leaf_hash, sha256_hex
 from docket.primitives.frozen import value
 from docket.primitives.merkle import Frontier, Mark, ProofBuilder
 from docket.primitives.sealed import SALT_BYTES, Entropy, seal
@@ -25,9 +26,6 @@ MAX_LINE = 1 << 20
 ASSERTERS = frozenset({"boundary", "supervisor", "agent", "doctor"})
 """The values of ``by``."""
 _WITHHELD = len('{"commitment":""}') + 64
-_DISCLOSED = len('{"salt":"","value":}') + 2 * SALT_BYTES
-_ENVELOPE = 400
-"""More than the bytes of a line's members beside data, private and the name of the type."""
 _MEMBERS = frozenset({"seq", "ts", "elapsed_us", "type", "by", "data", "prev", "hash"})
 _HEX = re.compile(r"[0-9a-f]{64}")
 _TIME = re.compile(r"[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{6}Z")
@@ -127,13 +125,17 @@ class Chain:
         timing = f',"elapsed_us":{elapsed_us}'
         before = f',"prev":"{prev}"'
         place = f',"seq":{seq},"ts":"{ts}"{draft.closing}'
-        leaf = leaf_hash(b"".join((draft.opening, draft.sealed_data, f"{timing}{before}{sealed}{place}".encode())))
+        parts = (LEAF, draft.opening, draft.sealed_data, f"{timing}{before}{sealed}{place}".encode())
+        leaf = sha256(b"".join(parts)).digest()
         own = leaf.hex()
         rest = f'{timing},"hash":"{own}"{before}{disclosed}{place}\n'.encode()
         line = b"".join((draft.opening, draft.data_bytes, rest))
         if len(line) + longer > MAX_LINE:
             raise FormatError(f"{draft.type} takes a line of {len(line) + longer} bytes; the limit is {MAX_LINE}")
-        proof = self._advance(own, leaf, elapsed_us, watch)
+        proof = self.frontier.append_watched(leaf) if watch else None
+        if proof is None:
+            self.frontier.append(leaf)
+        self.head, self.elapsed_us = own, elapsed_us
         entry = Entry(seq, ts, elapsed_us, draft.type, draft.by, draft.data, private, prev, own, None, draft.event)
         return entry, line, proof
 
@@ -153,7 +155,11 @@ class Chain:
             raise BrokenChainError("hash", f"event {entry.seq} does not give its hash")
         if entry.elapsed_us < self.elapsed_us:
             raise BrokenChainError("time", f"elapsed_us of event {entry.seq} lies before that of the event before")
-        return self._advance(entry.hash, leaf, entry.elapsed_us, watch)
+        proof = self.frontier.append_watched(leaf) if watch else None
+        if proof is None:
+            self.frontier.append(leaf)
+        self.head, self.elapsed_us = entry.hash, entry.elapsed_us
+        return proof
 
     def mark(self) -> tuple[str, int, Mark]:
         """This state, to come back to if the entries put in next do not reach the disk."""
@@ -163,16 +169,6 @@ class Chain:
         """Be again what ``mark`` says: the entries since then have no place."""
         self.head, self.elapsed_us, frontier = mark
         self.frontier.reset(frontier)
-
-    def _advance(self, own: str, leaf: bytes, elapsed_us: int, watch: bool) -> ProofBuilder | None:
-        proof = None
-        if watch:
-            proof = self.frontier.append_watched(leaf)
-        else:
-            self.frontier.append(leaf)
-        self.head = own
-        self.elapsed_us = elapsed_us
-        return proof
 
 
 def read_entry(line: bytes) -> Entry:
@@ -208,10 +204,7 @@ def read_entry(line: bytes) -> Entry:
 
 def weight_of(draft: Draft) -> int:
     """An upper bound of the bytes that ``draft`` takes as a line."""
-    weight = _ENVELOPE + len(draft.data_bytes) + len(draft.type)
-    for _, spelled, member in draft.private_bytes:
-        weight += len(spelled) + _DISCLOSED + len(member) + 2
-    return weight
+    return draft.weight
 
 
 def leaf_of(entry: Entry) -> bytes:
@@ -241,9 +234,9 @@ def _spell_private(draft: Draft, entropy: Entropy) -> tuple[JsonObject | None, s
         start += 2 * SALT_BYTES
         private[name] = {"salt": salt, "value": draft.private[name]}
         text = member.decode()
-        hashed = commitment_hex(f'[{spelled},"{salt}",{text}]'.encode())
+        hashed = sha256(COMMITMENT + f'[{spelled},"{salt}",{text}]'.encode()).hexdigest()
         sealed.append(f'{spelled}:"{hashed}"')
         disclosed.append(f'{spelled}:{{"salt":"{salt}","value":{text}}}')
-        if len(member) < _WITHHELD - _DISCLOSED:
-            longer += _WITHHELD - _DISCLOSED - len(member)
+        if len(member) < _WITHHELD - DISCLOSED:
+            longer += _WITHHELD - DISCLOSED - len(member)
     return private, f',"private":{{{",".join(sealed)}}}', f',"private":{{{",".join(disclosed)}}}', longer

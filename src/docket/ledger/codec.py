@@ -19,7 +19,7 @@ from docket.ledger.events import By, Event, Fact, Other
 from docket.primitives.canonical import Json, JsonObject, encode
 from docket.primitives.frozen import value
 from docket.primitives.money import Usd
-from docket.primitives.sealed import seal
+from docket.primitives.sealed import SALT_BYTES, seal
 
 DATA_DEPTH = 2
 """Level of an event's ``data`` in its line."""
@@ -29,6 +29,10 @@ _COMMON = frozenset({"by", "private", "unknown"})
 _ALIASES = {"JsonObject": dict, "Json": object, "Private": Mapping}
 """What the recursive aliases of JSON come to when a field's type is looked at."""
 _PRIVATE_MEMBER = b'"private"'
+_ENVELOPE = 400
+"""More than the bytes of a line's members beside data, private and the name of the type."""
+DISCLOSED = len('{"salt":"","value":}') + 2 * SALT_BYTES
+"""Bytes that a private member takes beside its name and value."""
 
 
 @value
@@ -49,6 +53,8 @@ class Draft:
     """Name, its JSON spelling and the canonical value of every private member, in canonical order."""
     closing: str
     """``,"type":...}``"""
+    weight: int
+    """An upper bound of the bytes that it takes as a line."""
 
 
 def draft(event: Event) -> Draft:
@@ -57,10 +63,14 @@ def draft(event: Event) -> Draft:
     kind = event.name if type(event) is Other else event.type
     data_bytes = encode(data, DATA_DEPTH)
     sealed = encode(seal(data), DATA_DEPTH) if _PRIVATE_MEMBER in data_bytes else data_bytes
-    private = [(name, _spelled(name), encode(event.private[name], VALUE_DEPTH)) for name in sorted(event.private)]
-    return Draft(
-        event, kind, event.by, data, event.private, _opening(event.by), data_bytes, sealed, private, _closing(kind)
-    )
+    weight = _ENVELOPE + len(data_bytes) + len(kind)
+    private: list[tuple[str, str, bytes]] = []
+    for name in sorted(event.private):
+        spelled, member = _spelled(name), encode(event.private[name], VALUE_DEPTH)
+        private.append((name, spelled, member))
+        weight += len(spelled) + DISCLOSED + len(member) + 2
+    opening, closing = _opening(event.by), _closing(kind)
+    return Draft(event, kind, event.by, data, event.private, opening, data_bytes, sealed, private, closing, weight)
 
 
 def to_data(event: Event) -> JsonObject:

@@ -14,7 +14,7 @@ from docket.errors import UpstreamReason
 from docket.ledger.usage import Usage
 from docket.primitives.canonical import Json, JsonObject
 from docket.primitives.frozen import frozen, value
-from docket.primitives.money import Usd
+from docket.primitives.money import Usd, spelled
 
 CallNumber = NewType("CallNumber", int)
 """1, 2, 3, ... without gaps over a whole run, in the order of the events that introduce them."""
@@ -130,7 +130,7 @@ class Hold:
     usd: Usd | None = None
 
     def to_json(self) -> JsonObject:
-        return {"tokens": self.tokens} if self.usd is None else {"tokens": self.tokens, "usd": str(self.usd)}
+        return {"tokens": self.tokens} if self.usd is None else {"tokens": self.tokens, "usd": spelled(self.usd.pico)}
 
 
 @value

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from docket.primitives.canonical import JsonObject
+from docket.primitives.canonical import Json, JsonObject
 from docket.primitives.frozen import value
-from docket.primitives.money import Usd
+from docket.primitives.money import Usd, spelled
 
 Source = Literal["reported", "partial", "none"]
 """The provider's final figure; the last figure before the stream ended early; unknown."""
@@ -99,9 +99,16 @@ class Usage:
     stated_usd: Usd | None = None
 
     def to_json(self) -> JsonObject:
-        document: JsonObject = {"source": self.source, "items": [item.to_json() for item in self.items]}
+        items: list[Json] = []
+        for item in self.items:
+            if item.unit_usd is None or item.per is None or item.model is not None or item.tier is not None:
+                items.append(item.to_json())
+            else:  # as nearly every one
+                unit = spelled(item.unit_usd.pico)
+                items.append({"kind": item.kind, "quantity": item.quantity, "unit_usd": unit, "per": item.per})
+        document: JsonObject = {"source": self.source, "items": items}
         if self.cost_usd is not None:
-            document["cost_usd"] = str(self.cost_usd)
+            document["cost_usd"] = spelled(self.cost_usd.pico)
         if self.estimate is not None:
             document["estimate"] = self.estimate.to_json()
         if self.inconsistent:

@@ -9,6 +9,8 @@ import hashlib
 
 SIZE = 32
 """Bytes of a digest."""
+LEAF, NODE, COMMITMENT = b"\x00", b"\x01", b"\x02"
+"""What stands before the bytes of each kind: the paths of a call put it there themselves."""
 
 
 def sha256(data: bytes) -> bytes:
@@ -23,14 +25,14 @@ def sha256_hex(data: bytes) -> str:
 
 def leaf_hash(data: bytes) -> bytes:
     """Hash of a Merkle leaf; for an event this is its ``hash``."""
-    return hashlib.sha256(b"\x00" + data).digest()
+    return hashlib.sha256(LEAF + data).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
     """Hash of an inner Merkle node over two 32-byte hashes."""
-    return hashlib.sha256(b"\x01" + left + right).digest()
+    return hashlib.sha256(NODE + left + right).digest()
 
 
 def commitment_hex(data: bytes) -> str:
     """Hash of canonical ``[name, salt, value]`` in hex: what stands for a private member when it is withheld."""
-    return hashlib.sha256(b"\x02" + data).hexdigest()
+    return hashlib.sha256(COMMITMENT + data).hexdigest()

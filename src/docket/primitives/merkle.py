@@ -6,10 +6,11 @@ leaf as later leaves arrive, so that no list of leaves is ever kept.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from docket.primitives.digest import node_hash, sha256
+from docket.primitives.digest import NODE, node_hash, sha256
 
 EMPTY_ROOT = sha256(b"")
 """Root of the tree without leaves (RFC 9162 section 2.1.1)."""
@@ -36,7 +37,7 @@ class Frontier:
             if start <= self._last_watched:  # most merges lie behind every watched leaf
                 for proof in self._proofs:
                     proof._merge(start, count, left, right)
-            right = node_hash(left, right)
+            right = hashlib.sha256(NODE + left + right).digest()
             count *= 2
         stack.append((count, right))
         self.size = size + 1
@@ -65,7 +66,8 @@ class Frontier:
 
     def mark(self) -> Mark:
         """This state, to come back to if the leaves appended next do not last."""
-        return Mark(self.size, tuple(self._stack), tuple([(proof, len(proof.hashes)) for proof in self._proofs]))
+        lengths = [len(proof.hashes) for proof in self._proofs] if self._proofs else ()
+        return Mark(self.size, tuple(self._stack), tuple(zip(self._proofs, lengths, strict=True)))
 
     def reset(self, mark: Mark) -> None:
         """Forget every leaf, and every watch, since ``mark``."""

@@ -19,8 +19,8 @@ DECIMAL = re.compile(r"(0|-?[1-9][0-9]{0,14}(\.[0-9]{0,11}[1-9])?|-?0\.[0-9]{0,1
 
 
 @lru_cache(maxsize=4096)
-def _spelled(pico: int) -> str:
-    """Unit prices recur in every event of a run."""
+def spelled(pico: int) -> str:
+    """The decimal string of so many picodollars; remembered, since unit prices recur in every event of a run."""
     whole, fraction = divmod(abs(pico), PICO)
     digits = f"{fraction:012d}".rstrip("0")
     sign = "-" if pico < 0 else ""
@@ -43,7 +43,7 @@ class Usd:
         return cls(sign * (int(whole) * PICO + int(fraction.ljust(12, "0"))))
 
     def __str__(self) -> str:
-        return _spelled(self.pico)
+        return spelled(self.pico)
 
     def __add__(self, other: Usd) -> Usd:
         return Usd(self.pico + other.pico)

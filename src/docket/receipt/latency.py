@@ -14,9 +14,7 @@ PERCENTILES = (50, 95, 99)
 
 def cut(sample_us: int) -> int:
     """``sample_us`` with its digits after the third set to 0."""
-    unit = 1
-    while sample_us // unit >= 10**DIGITS:
-        unit *= 10
+    unit: int = 10 ** max(0, len(str(sample_us)) - DIGITS)
     return sample_us - sample_us % unit
 
 

@@ -10,7 +10,7 @@ from docket.ledger.chain import Entry
 from docket.ledger.events import Forwarded, LedgerGap, ModelDenied, ModelError, ModelRequest, ModelResponse
 from docket.ledger.usage import Item, Usage
 from docket.primitives.canonical import Json, JsonObject
-from docket.primitives.money import ZERO, Usd
+from docket.primitives.money import ZERO, Usd, spelled
 from docket.receipt.activity import Activity, count, whole
 from docket.receipt.latency import Histogram
 from docket.receipt.usage_rows import UsageRows
@@ -59,19 +59,20 @@ class Totals:
 
     def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
-        self.activity.add(entry)
-        match entry.event:
+        event = entry.event
+        self.activity.add(entry, event)
+        match event:
             case ModelRequest():
                 self.requests += 1
-            case ModelResponse() as end:
-                if end.duration_us is not None:
-                    self._total.add(end.duration_us)
-                if end.first_byte_us is not None:
-                    self._first_byte.add(end.first_byte_us)
-                self._add_end(entry, end)
-            case ModelError() as end:
+            case ModelResponse():
+                if event.duration_us is not None:
+                    self._total.add(event.duration_us)
+                if event.first_byte_us is not None:
+                    self._first_byte.add(event.first_byte_us)
+                self._add_end(entry, event)
+            case ModelError():
                 self.errors += 1
-                self._add_end(entry, end)
+                self._add_end(entry, event)
             case ModelDenied(count=refused):
                 self.denied += refused
             case Forwarded(endpoint_class=treated):
@@ -142,37 +143,45 @@ class Totals:
         )
         self.by_source[usage.source] += 1
         self.estimated += usage.estimate is not None
-        for item in usage.items:
-            self._add_item(end, item)
+        self._add_items(end, usage.items)
         self._add_cost(end.provider, self._model(end.provider, end.model), usage)
 
-    def _add_item(self, end: ModelResponse | ModelError, item: Item) -> None:
-        if item.per != 1:
-            count(self.tokens, item.kind, item.quantity)
-        if item.unit_usd is not None and item.per is not None:
-            model, tier = item.model or end.model, item.tier or end.tier
-            self._prices.add((end.provider, model, tier, item.kind, str(item.unit_usd), item.per))
+    def _add_items(self, end: ModelResponse | ModelError, items: tuple[Item, ...]) -> None:
+        tokens, prices = self.tokens, self._prices
+        for item in items:
+            kind, per = item.kind, item.per
+            if per != 1:
+                if kind in tokens:
+                    tokens[kind] += item.quantity
+                else:
+                    count(tokens, kind, item.quantity)
+            if item.unit_usd is not None and per is not None:
+                model, tier = item.model or end.model, item.tier or end.tier
+                prices.add((end.provider, model, tier, kind, spelled(item.unit_usd.pico), per))
 
     def _add_cost(self, provider: str, model: _Model, usage: Usage) -> None:
         model.calls += 1
         if usage.cost_usd is not None:
-            own = usage.cost_usd
-            self.cost += own
+            own = usage.cost_usd.pico
+            self.cost = Usd(self.cost.pico + own)
             self.costed += 1
             self._assumed = self._assumed or bool(usage.assumed)
             for item in usage.items:
                 if item.model is not None and item.unit_usd is not None and item.per is not None:
                     part = item.unit_usd.times(item.quantity, item.per)
-                    own = Usd(own.pico - part.pico)
+                    own -= part.pico
                     other = self._model(provider, item.model)
                     other.cost = (other.cost or ZERO) + part
-            model.cost = (model.cost or ZERO) + own
+            model.cost = Usd((ZERO if model.cost is None else model.cost).pico + own)
         if usage.cost_usd is None or usage.source != "reported":
             self._exact = False
 
     def _model(self, provider: str, model: str) -> _Model:
         key = (provider, model)
-        if key not in self._models and len(self._models) >= MAX_MODELS:
+        known = self._models.get(key)
+        if known is not None:
+            return known
+        if len(self._models) >= MAX_MODELS:
             key = OTHER
         return self._models.setdefault(key, _Model())
 

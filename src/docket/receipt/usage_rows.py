@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from docket.primitives.canonical import JsonObject, decode, encode
+from docket.primitives.canonical import JsonObject, decode, encode_checked
 from docket.primitives.digest import leaf_hash
 from docket.primitives.merkle import Frontier
 
@@ -33,7 +33,7 @@ class UsageRows:
 
     def add(self, row: JsonObject) -> None:
         """Take the next row ``{call, model, provider, seq, tier, usage}``."""
-        leaf = encode(row)
+        leaf = encode_checked(row)  # its parts stand in an event
         self._tree.append(leaf_hash(leaf))
         if self._deflater is None:
             return

@@ -11,10 +11,10 @@ import ctypes
 import errno
 import fcntl
 import os
-from dataclasses import dataclass
 from typing import Protocol
 
 from docket.host import host
+from docket.primitives.frozen import value
 from docket.storage.regular import open_regular
 
 CREATE = os.O_CREAT | os.O_EXCL | os.O_RDWR
@@ -29,7 +29,7 @@ READ_BYTES = 1 << 18
 """Bytes of one read when a file is streamed: large enough to be cheap, small enough to be constant memory."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FileState:
     """What is compared of a file: which inode it is, how many names it has, its size in bytes."""
 
@@ -120,10 +120,12 @@ class SystemDisk:
         os.unlink(name, dir_fd=directory)
 
     def stat(self, name: str, directory: int) -> FileState:
-        return _state(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        return FileState(found.st_dev, found.st_ino, found.st_nlink, found.st_size, found.st_mode)
 
     def fstat(self, fd: int) -> FileState:
-        return _state(os.fstat(fd))
+        found = os.fstat(fd)
+        return FileState(found.st_dev, found.st_ino, found.st_nlink, found.st_size, found.st_mode)
 
     def free_bytes(self, fd: int) -> int:
         volume = os.fstatvfs(fd)
@@ -142,10 +144,6 @@ def syncs_directories(directory: int) -> bool:
             return False
         raise
     return True
-
-
-def _state(result: os.stat_result) -> FileState:
-    return FileState(result.st_dev, result.st_ino, result.st_nlink, result.st_size, result.st_mode)
 
 
 def write_all(disk: Disk, fd: int, data: bytes, offset: int) -> None:

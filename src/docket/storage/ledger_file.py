@@ -79,7 +79,9 @@ class LedgerFile:
                 self._resized = True
             if found > self.size:
                 self._disk.truncate(self._fd, self.size)
-            write_all(self._disk, self._fd, data, self.size)
+            written = self._disk.write(self._fd, data, self.size)
+            if written < len(data):  # nearly never
+                write_all(self._disk, self._fd, data[written:], self.size + written)
         except OSError as error:
             self.cut_back()
             raise LedgerWriteError(f"cannot write {self._where}: {error.strerror}") from error

@@ -16,7 +16,7 @@ from docket.clock import Clock
 from docket.control.evidence import Condition, Guard
 from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger import checkpoint
-from docket.ledger.chain import MAX_LINE, Chain, Entry, weight_of
+from docket.ledger.chain import MAX_LINE, Chain, Entry
 from docket.ledger.codec import Draft, draft
 from docket.ledger.events import Event, PolicyViolation
 from docket.primitives.instant import timestamp
@@ -134,6 +134,8 @@ class Record:
         """How the files were found to differ from what was written, each once; each is in the ledger too."""
         self.due_us: int | None = None
         """When the next checkpoint is due, on the monotonic clock; None while every event is covered."""
+        self.now_us = 0
+        """The monotonic clock as it was when the last batch was done."""
         self._run = run
         self._ledger = ledger
         self._notes = notes
@@ -159,24 +161,27 @@ class Record:
         cannot be written is lost and counted. Raises LedgerWriteError only where the first event of all cannot be.
         """
         if not batch:
+            self.now_us = self._clock.monotonic_us()
             return
         began_us = self._clock.monotonic_us()
-        roomy = weight is not None and self._guard.has_room(self._ledger.size + weight)
+        guard = self._guard
+        roomy = not guard.limited or (weight is not None and guard.has_room(self._ledger.size + weight))
         fitting = batch if roomy else self._fitting(batch)
-        written = not fitting or ((not self._guard.pending or self.tell()) and self._write(fitting, began_us))
+        written = not fitting or ((not guard.pending or self.tell()) and self._write(fitting, began_us))
         if not written:
             self._lose(fitting)
         if not written or len(fitting) < len(batch):
-            self._guard.lost((item.draft for item in batch if item.lost), self.chain.size)
+            guard.lost((item.draft for item in batch if item.lost), self.chain.size)
             self._keep_note()
-        took_us = self._clock.monotonic_us() - began_us
-        self._committed(Committed(batch, self.condition(), self._ledger.size, took_us))
+        self.now_us = self._clock.monotonic_us()
+        condition = guard.condition(bool(self.differences))
+        self._committed(Committed(batch, condition, self._ledger.size, self.now_us - began_us))
 
     def checkpoint_if_due(self) -> None:
-        """Sign what is durable if that is due."""
+        """Sign what is durable if that was due at ``now_us``."""
         if self.due_us is None:
             return
-        if self.chain.frontier.size - self._noted >= CHECKPOINT_EVENTS or self._clock.monotonic_us() >= self.due_us:
+        if self.chain.frontier.size - self._noted >= CHECKPOINT_EVENTS or self.now_us >= self.due_us:
             self.checkpoint()
 
     def checkpoint(self) -> None:
@@ -301,7 +306,7 @@ class Record:
         used = self._ledger.size
         fitting = []
         for item in batch:
-            weight = weight_of(item.draft)
+            weight = item.draft.weight
             if self._guard.fits(item.draft, weight, used):
                 used += weight
                 fitting.append(item)
@@ -315,7 +320,8 @@ class Record:
         try:
             if self._guard.final:
                 raise SyncFailedError("an earlier sync failed")
-            self._keep_room(items)
+            if self._reserve is not None:
+                self._keep_room(self._reserve, items)
             lines = self._place_all(items, now_us)
             if lines:
                 self._ledger.append(b"".join(lines))
@@ -329,21 +335,19 @@ class Record:
                 self._guard.failed(final=isinstance(error, SyncFailedError))
             return False
         self._may_fail = True
-        self._guard.recorded(item.draft for item in items if item.entry is not None)
+        self._guard.recorded([item.draft for item in items if item.entry is not None])
         if lines and self.due_us is None:
             self.due_us = now_us + CHECKPOINT_US
         return True
 
-    def _keep_room(self, items: list[Item]) -> None:
+    def _keep_room(self, reserve: Reserve, items: list[Item]) -> None:
         """Let the reserve grow with the run, before what makes it longer is written. Raises LedgerWriteError."""
-        if self._reserve is None:
-            return
         need = self._base + self._guard.end_room(item.draft for item in items)
-        if need > self._reserve.size:
+        if need > reserve.size:
             try:
-                self._reserve.grow(need + RESERVE_STEP)
+                reserve.grow(need + RESERVE_STEP)
             except LedgerWriteError:
-                self._reserve.grow(need)
+                reserve.grow(need)
 
     def _place_all(self, items: list[Item], now_us: int) -> list[bytes]:
         ts = timestamp(self._clock.unix_us())

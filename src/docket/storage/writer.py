@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from docket.clock import Clock
 from docket.control.evidence import Condition, Guard
 from docket.errors import LedgerError, LedgerWriteError
-from docket.ledger.chain import Chain, Entry, weight_of
+from docket.ledger.chain import Chain, Entry
 from docket.ledger.codec import draft
 from docket.ledger.events import Event
 from docket.primitives.merkle import ProofBuilder
@@ -207,14 +207,15 @@ class LedgerWriter:
         """
         return await self.submit(event)
 
-    def submit(self, event: Event, *, watch: bool = False) -> asyncio.Future[Entry | None]:
+    def submit(self, event: Event, *, watch: bool = False, alone: bool = False) -> asyncio.Future[Entry | None]:
         """Take ``event`` now, in the order of the calls; the future is done when it is on stable storage.
 
+        ``alone`` says that nothing else is likely to come now, so that waiting for company would only cost time.
         Raises FormatError where the event has no canonical form, LedgerWriteError where the ledger takes nothing more;
         the future fails as ``append`` does.
         """
         waiter: asyncio.Future[Entry | None] = self._loop.create_future()
-        self._hand_over(_Append(draft(event), watch, waiter=waiter))
+        self._hand_over(_Append(draft(event), watch, waiter=waiter), alone)
         return waiter
 
     async def append_watched(self, event: Event) -> Entry | None:
@@ -254,11 +255,15 @@ class LedgerWriter:
         self._hand_over(_Task(work, waiter))
         return await waiter
 
-    def _hand_over(self, item: _Append | _Task) -> None:
+    def _hand_over(self, item: _Append | _Task, alone: bool = False) -> None:
         if self._dead is not None:
             raise self._dead
         if len(self._waiting) >= MAX_WAITING:
             raise LedgerWriteError(f"{MAX_WAITING} events wait for the disk")
+        if alone and not self._waiting:
+            self._waiting.add(item.waiter)
+            self._queue.put([item])
+            return
         self._waiting.add(item.waiter)
         self._handed.append(item)
         if len(self._handed) == 1:
@@ -282,14 +287,23 @@ class LedgerWriter:
 
     def _hand_back(self, committed: Committed) -> None:
         self.condition, self.used_bytes = committed.condition, committed.used
-        entries = [item.entry for item in committed.items if item.entry is not None]
+        entries = []
+        for item in committed.items:
+            if item.entry is not None:
+                entries.append(item.entry)
         if entries:
             self.size, self.head = entries[-1].seq + 1, entries[-1].hash
             for observer in self._observers:
                 self._loop.call_soon(self._show, observer, iter(entries))
         for item in committed.items:
-            if isinstance(item, _Append):
-                self._resolve(item.waiter, item.entry, item.error if item.entry is None else None)
+            if not isinstance(item, _Append):
+                continue
+            waiter = item.waiter
+            if item.entry is None or waiter.done():
+                self._resolve(waiter, item.entry, item.error if item.entry is None else None)
+            else:
+                self._waiting.discard(waiter)
+                waiter.set_result(item.entry)
         if self._on_batch is not None and self._dead is None:
             self._on_batch(committed)
 
@@ -345,10 +359,10 @@ class LedgerWriter:
                     batch, weight = [], 0
                     self._call(self._resolve, item.waiter, item.work(), None)
                     continue
-                weight += weight_of(item.draft)
+                weight += item.draft.weight
                 if weight > MAX_BATCH:
                     self._record.commit(batch)
-                    batch, weight = [], weight_of(item.draft)
+                    batch, weight = [], item.draft.weight
                 batch.append(item)
             self._record.commit(batch, weight)
             if last:
@@ -359,19 +373,22 @@ class LedgerWriter:
         """What waits, and whether the end was asked for; waits for the first, but not past a due checkpoint."""
         due_us = self._record.due_us
         timeout = None if due_us is None else max(0, due_us - self._clock.monotonic_us()) / 1e6
+        queue = self._queue
+        try:
+            handed = queue.get(timeout=timeout)
+        except Empty:
+            return [], False
         items: list[_Append | _Task] = []
-        with suppress(Empty):
-            handed = self._queue.get(timeout=timeout)
-            while handed is not None:
-                items += handed
-                if len(items) >= MAX_BATCH_EVENTS:
-                    return items, False
-                handed = self._queue.get_nowait()
-            return items, True
-        return items, False
+        while handed is not None:
+            items += handed
+            if len(items) >= MAX_BATCH_EVENTS or queue.empty():  # nobody else takes from it
+                return items, False
+            handed = queue.get_nowait()
+        return items, True
 
     def _committed(self, committed: Committed) -> None:
-        self._call(self._hand_back, committed)
+        with suppress(RuntimeError):  # as in ``_call``
+            self._loop.call_soon_threadsafe(self._hand_back, committed)
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more

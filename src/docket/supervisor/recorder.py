@@ -46,6 +46,7 @@ class RunRecorder:
         self._writer = writer
         self._mode = mode
         self._ceilings = ceilings
+        self._limited = ceilings.max_bytes is not None or ceilings.max_events is not None
         self._listener = listener
         self._open_calls = 0
         self._lost = False
@@ -53,14 +54,14 @@ class RunRecorder:
         """Why the ledger takes nothing more."""
         self.met: CapExceeded | None = None
         """The ceiling that the ledger has met, if it has."""
-        self.on_sync: Callable[[int], None] = lambda took_us: None
+        self.on_sync: Callable[[int], None] | None = None
         """Is told how many microseconds each batch took to become durable."""
         writer.observe_batches(self._committed)
 
     def submit(self, event: Event, *, watch: bool = False) -> asyncio.Future[Entry | None]:
         """Take ``event`` now; the future is done when it is on stable storage. Raises as ``LedgerWriter.submit``."""
         try:
-            future = self._writer.submit(event, watch=watch)
+            future = self._writer.submit(event, watch=watch, alone=self._open_calls <= 1)
         except LedgerError as error:
             self._broke(error)
             raise
@@ -76,18 +77,21 @@ class RunRecorder:
 
         ``lost``: the request of the call in question could not be recorded.
         """
-        return refusal_of(self._mode, self._writer.condition, self.met, lost=lost)
+        condition = self._writer.condition
+        if self.met is None and not lost and condition.writable and not condition.evidence.write_failures:
+            return None  # by every mode
+        return refusal_of(self._mode, condition, self.met, lost=lost)
 
     def _committed(self, committed: Committed) -> None:
         for item in committed.items:
             if item.entry is not None:
                 self._open_calls += _OPENS.get(item.entry.type, 0)
-        if committed.items:
+        if committed.items and self.on_sync is not None:
             self.on_sync(committed.took_us)
         if self._mode == "stop" and committed.condition.evidence.write_failures:
             causes = [item.error for item in committed.items if isinstance(item.error, LedgerError)]
             self._broke(causes[0] if causes else LedgerWriteError("a checkpoint could not be written"))
-        if self.met is not None:
+        if self.met is not None or not self._limited:
             return
         used, events = self._writer.used_bytes, self._writer.size
         self.met = ceiling_met(self._ceilings, used=used, events=events, open_calls=self._open_calls)
