@@ -23,7 +23,7 @@ from docket.control.readiness import BreakerName, CapUse
 from docket.ledger.events import CallNumber, CapExceeded, CapName, Event, Hold
 from docket.policy.model import Models, Policy
 from docket.pricing.estimate import Calibration
-from docket.pricing.table import PriceTable
+from docket.pricing.table import STANDARD, PriceTable
 from docket.primitives.canonical import JsonObject
 from docket.primitives.frozen import value
 from docket.primitives.instant import Duration, Instant, whole_seconds
@@ -61,6 +61,7 @@ class Gate:
         caps = policy.caps
         quota = policy.budget.mode == "quota"
         self._models = policy.models
+        self._judges_models = bool(policy.models.allow or policy.models.deny)
         self._usd_cap = caps.max_usd is not None and not quota
         self.budget = budget or Budget(
             max_usd=None if quota else caps.max_usd,
@@ -71,6 +72,7 @@ class Gate:
         )
         self._breakers = Breakers(BreakerPolicy.of(policy.resilience))
         self._limiter = Limiter.of(policy.resilience)
+        self._limited = self._limiter.limits_anything
         calibration = Calibration()
         self._holds = Holds(policy, table, calibration)
         self._booking = Booking(policy, table, calibration)
@@ -118,15 +120,18 @@ class Gate:
 
     def ask(self, call: Call, now: Instant) -> Proposal | Refused | Wait:
         """Return what would become of ``call`` now; changes nothing and does not yield."""
-        barred = self._barred(call)
-        held = self._holds.of(call) if barred is None else barred
+        if call.ambiguous is not None or call.unread is not None or self._judges_models:
+            barred = self._barred(call)
+            if barred is not None:
+                return barred
+        held = self._holds.of(call)
         if isinstance(held, Refused):
             return held
-        answer = (
-            self._breakers.ask(call.upstream, call.credential, now)
-            or self._limiter.ask(now)
-            or self.budget.ask(held.amounts)
-        )
+        answer: Refused | Wait | None = self._breakers.ask(call.upstream, call.credential, now)
+        if answer is None and self._limited:
+            answer = self._limiter.ask(now)
+        if answer is None:
+            answer = self.budget.ask(held.amounts)
         if answer is None:
             return Proposal(call, held.amounts, held.priced)
         return _patient(answer) if isinstance(answer, Refused) else answer
@@ -158,14 +163,16 @@ class Gate:
 
     def take(self, proposal: Proposal, now: Instant, *, waited_us: int = 0) -> Admitted:
         """Admit what ``ask`` proposed at the same ``now``: number it, and charge every gate. Does not yield."""
-        number = self.number()
-        permit, events = self._breakers.take(proposal.call.upstream, proposal.call.credential, now)
-        self._limiter.take(now)
-        self.budget.reserve(proposal.hold)
-        self._open[number] = _Reservation(proposal.hold, permit, now)
-        usd = Usd(proposal.hold.usd) if proposal.priced else None
-        events += self._holds.remarks(proposal.call)
-        return Admitted(number, Hold(proposal.hold.tokens, usd), waited_us, events)
+        call, hold, number = proposal.call, proposal.hold, CallNumber(self._next)
+        self._next += 1
+        permit, events = self._breakers.take(call.upstream, call.credential, now)
+        if self._limited:
+            self._limiter.take(now)
+        self.budget.reserve(hold)
+        self._open[number] = _Reservation(hold, permit, now)
+        usd = Usd(hold.usd) if proposal.priced else None
+        events += self._holds.remarks(call)
+        return Admitted(number, Hold(hold.tokens, usd), waited_us, events)
 
     def admit(self, call: Call, now: Instant) -> Admitted | Refused | Wait:
         """Ask and take in one step."""
@@ -180,7 +187,8 @@ class Gate:
         if reservation.permit is not None:
             self._durations.append(now - reservation.since)
         booked = self._booking.of(call, ended, observation, reservation.hold)
-        self._holds.served(call.provider, booked.tier)
+        if booked.tier != STANDARD:
+            self._holds.served(call.provider, booked.tier)
         if observation is not None and observation.answer_id and observation.counts.source == "reported":
             self._holds.remember(observation.answer_id, booked.amounts.tokens)
         warnings, breaches = self.budget.settle(reservation.hold, booked.amounts)

@@ -50,7 +50,7 @@ class Booking:
 
     def of(self, call: Call, ended: Ended, seen: Observation | None, hold: Amounts) -> Booked:
         """The bill of ``call`` and what it is booked at."""
-        model = public_name((seen.model if seen else None) or call.model)
+        model = public_name(seen.model) if seen and seen.model and seen.model != call.model else call.model
         counts = seen.counts if seen else NOTHING
         tier = _tier(call, seen)
         if ended.reason in UNSENT or (counts.source == "none" and _refused_by_provider(ended)):
@@ -122,7 +122,7 @@ def _tier(call: Call, seen: Observation | None) -> str | None:
     """The tier that served: the answer's word, or ``unknown`` where it says nothing of one that was asked for."""
     if seen is not None and seen.tier is not None:
         return seen.tier
-    return None if tier_name(call.tier) == STANDARD else UNKNOWN_TIER
+    return None if call.tier is None or tier_name(call.tier) == STANDARD else UNKNOWN_TIER
 
 
 def _answer_part(call: Call) -> Part:
@@ -131,7 +131,11 @@ def _answer_part(call: Call) -> Part:
 
 def tokens_of(counts: Counts) -> int:
     """All tokens of a bill, in and out."""
-    return sum([quantity for kind, quantity in counts.items if kind not in FEES])
+    tokens = 0
+    for kind, quantity in counts.items:
+        if kind not in FEES:
+            tokens += quantity
+    return tokens
 
 
 def _value(guess: Estimate | None) -> Amounts:

@@ -286,17 +286,20 @@ class Breakers:
         if not self._policy.threshold:
             return None
         breaker = self._breakers.get((upstream, credential)) or self._breakers.get((upstream, None))
-        return breaker.ask(now) if breaker else None
+        return None if breaker is None or breaker.state is CLOSED else breaker.ask(now)
 
     def take(self, upstream: str, credential: str | None, now: Instant) -> tuple[Permit, tuple[Event, ...]]:
         """Let one call through; gives its permit and the transition that this was, if any."""
         self._tickets += 1
-        breaker = self._of(upstream, credential)
-        return Permit(breaker, self._tickets), breaker.take(self._tickets, now)
+        breaker = self._breakers.get((upstream, credential)) or self._of(upstream, credential)
+        events = () if breaker.state is CLOSED else breaker.take(self._tickets, now)
+        return Permit(breaker, self._tickets), events
 
     def settle(self, permit: Permit, ended: Ended, now: Instant) -> tuple[Event, ...]:
         """Learn from the end of a call; gives the transition that this was, if any."""
         verdict = judge(ended, self._policy.counts)
+        if verdict is not Verdict.BLIND and permit.breaker.state is CLOSED:
+            return ()  # as the table says: nothing to reset, nothing to count
         reason = ended.error_type or (f"status-{ended.status}" if ended.reason == "status" else ended.reason)
         return permit.breaker.settle(permit.ticket, verdict, reason, now)
 
@@ -320,9 +323,6 @@ class Breakers:
 
     def _of(self, upstream: str, credential: str | None) -> Breaker:
         key = (upstream, credential)
-        known = self._breakers.get(key)
-        if known is not None:
-            return known
         if len(self._breakers) >= MAX_BREAKERS and not self._forget_idle():
             key = (upstream, None)
         return self._breakers.setdefault(key, Breaker(upstream, self._policy))

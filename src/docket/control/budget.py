@@ -100,9 +100,8 @@ class Budget:
 
     def ask(self, hold: Amounts) -> Refused | Wait | None:
         """Whether a call that holds ``hold`` may go now: None is yes."""
-        reached = self.reached()
-        if reached is not None:
-            return reached
+        if self._breach is not None:
+            return _refusal(self._breach)
         for at, meter in self._caps:
             if meter.fits(hold[at]):
                 continue
@@ -136,6 +135,8 @@ class Budget:
         self.usd.booked += booked.usd
         self.tokens.booked += booked.tokens
         self.calls.booked += booked.calls
+        if not self._caps:
+            return (), ()
         warnings: list[CapWarning] = []
         breaches: list[CapExceeded] = []
         for at, meter in self._caps:

@@ -113,12 +113,12 @@ class Holds:
         usd, tokens, known = self._calibration.expected(call.provider, call.model, call.body_bytes)
         if not known:
             output = PRIOR_OUTPUT if worst is None else min(PRIOR_OUTPUT, worst.output)
-            prior = Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call), output)
+            prior = Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call.previous), output)
             usd = max(usd, self._dearest(call, prior))
-            tokens = max(tokens, prior.tokens)
+            tokens = max(tokens, prior.input + prior.output)
         if worst is not None and self._is_bounded(call):
             usd = min(usd, self._most(call, worst, tariffs))
-            tokens = min(tokens, worst.tokens * len(call.models))
+            tokens = min(tokens, (worst.input + worst.output) * (1 + len(call.others)))
         return Held(Amounts(usd if tariffs else 0, tokens, 1), bool(tariffs))
 
     def _without_price(self, call: Call) -> str | None:
@@ -167,6 +167,9 @@ class Holds:
         """What ``bounds`` cost in picodollars at the standard tariff of the dearest model that the call may use."""
         if self._quota:
             return 0
+        if not call.others and call.private_model is None:  # as nearly every call
+            own = self._tariffs(call)
+            return own[0].expected(bounds) if own else 0
         standard = [self._tariffs(call, model)[:1] for model in call.models]
         return max((tariff.expected(bounds) for each in standard for tariff in each), default=0)
 
@@ -174,14 +177,14 @@ class Holds:
         """At most so many tokens by the call's own limits or its models'; None where nothing bounds the output."""
         limit = call.max_output
         if limit is None:
-            found = [self._table.resolve(call.provider, model) for model in call.models]
+            found = [self._table.resolve(call.provider, model) for model in call.models]  # each is remembered there
             limits = [each.prices.max_output for each in found if each is not None and each.prices.max_output]
             limit = max(limits) if len(limits) == len(found) else None
-        return None if limit is None else Bounds(call.body_bytes + self._before(call), limit * call.choices)
+        return None if limit is None else Bounds(call.body_bytes + self._before(call.previous), limit * call.choices)
 
-    def _before(self, call: Call) -> int:
-        """Tokens of the answer that the request continues, all of which are its input."""
-        return self._answers.get(call.previous, 0) if call.previous else 0
+    def _before(self, answer_id: str | None) -> int:
+        """Tokens of the answer that a request continues, all of which are its input."""
+        return self._answers.get(answer_id, 0) if answer_id else 0
 
     def _is_bounded(self, call: Call) -> bool:
         return not call.open_input and (call.previous is None or call.previous in self._answers)

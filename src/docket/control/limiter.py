@@ -98,6 +98,11 @@ class Limiter:
         rate = keys.max_calls_per_second
         return cls(per_second=None if rate is None else Fraction(rate), per_minute=keys.max_calls_per_minute)
 
+    @property
+    def limits_anything(self) -> bool:
+        """Whether any limit is set."""
+        return bool(self._parts)
+
     def ask(self, now: Instant) -> Refused | None:
         """The temporary refusal of a call at ``now``, or None. The wait is the longer one: who obeys is admitted."""
         if not self._parts:

@@ -47,12 +47,15 @@ def price(counts: Counts, table: PriceTable, provider: str, model: str, tier: st
 
     Each part is priced on its own: its own model, and its own context size where prices depend on that.
     """
-    asked = tier_name(tier)
+    asked = STANDARD if tier is None else tier_name(tier)
     if counts.source == "none":
         return Bill(unpriced(counts), asked)
     if not counts.parts:
         served, rates = _served(counts.items, table, provider, model, asked)
-        own = [_item(kind, quantity, rates) for kind, quantity in counts.items]
+        own: list[Item] = []
+        for kind, quantity in counts.items:
+            rate = rates.get(kind)
+            own.append(_item(kind, quantity, rates) if rate is None else Item(kind, quantity, rate.unit_usd, rate.per))
         if "request" in rates:
             own.append(_item("request", 1, rates))
         return Bill(_usage(counts, tuple(own)), served)
@@ -113,7 +116,11 @@ def sized_tier(offered: Mapping[str, Rates], tier: str, tokens: int) -> str:
 
 def input_tokens(items: tuple[tuple[str, int], ...]) -> int:
     """All tokens of the context: fresh, read from a cache or written to it."""
-    return sum([quantity for kind, quantity in items if kind.startswith(("input", "cache_"))])
+    tokens = 0
+    for kind, quantity in items:
+        if kind.startswith(("input", "cache_")):
+            tokens += quantity
+    return tokens
 
 
 def rate_of(kind: str, rates: Rates) -> Price | None:
