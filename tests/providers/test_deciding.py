@@ -79,3 +79,60 @@ def test_a_depth_is_read_or_called_ambiguous_and_never_raises(depth: int, spaced
 )
 def test_what_decides_and_what_does_not(body: bytes, name: str | None) -> None:
     assert found(body) == name
+
+
+class Said(list[tuple[str, object]]):
+    """An object as Python's own reader finds it: every member, in order."""
+
+
+def more_than_once(value: object) -> set[str]:
+    """The names that stand twice in one object of ``value``, anywhere."""
+    found: set[str] = set()
+    pending = [value]
+    for each in pending:
+        if isinstance(each, Said):
+            names = [name for name, _ in each]
+            found |= {name for name in names if names.count(name) > 1}
+            pending += [inner for _, inner in each]
+        elif isinstance(each, list):
+            pending += each
+    return found
+
+
+NAMES = st.sampled_from(["model", "n", "a", "url", "tools", "Model", 'q":"', "\\", "\u00e9", ":"])
+TEXTS = st.sampled_from(["", ":", '":', '\\"', "{}", "\u00e9", "\n", "plain: text"])
+SPACE = st.sampled_from(["", " ", "\n", "\t "])
+
+
+@st.composite
+def spellings(draw: st.DrawFn, depth: int = 0) -> str:
+    """A JSON text as some client may write it: spaces, escapes, names given twice."""
+    kind = draw(st.integers(0, 5 if depth < 3 else 3))
+    if kind == 0:
+        return draw(st.sampled_from(["1", "1.50", "-0", "1e2", "true", "null"]))
+    if kind < 4:
+        return json.dumps(draw(TEXTS), ensure_ascii=draw(st.booleans()))  # noqa: TID251 a client's own
+    space = draw(SPACE)
+    if kind == 4:
+        return "[" + ("," + space).join(draw(st.lists(spellings(depth + 1), max_size=3))) + "]"
+    return draw(objects(depth + 1))
+
+
+@st.composite
+def objects(draw: st.DrawFn, depth: int = 0) -> str:
+    space = draw(SPACE)
+    members = draw(st.lists(st.tuples(NAMES, spellings(depth + 1)), max_size=4))
+    named = [(spelt(name, draw(st.integers(0, 9))) if name.isalpha() else json.dumps(name), v) for name, v in members]  # noqa: TID251
+    spelled = [f"{space}{name}{space}:{value}" for name, value in named]
+    return "{" + ",".join(spelled) + space + "}"
+
+
+@given(objects())
+def test_names_given_twice_are_found_as_by_reading_every_member(text: str) -> None:
+    """However it is written: what stands twice is what a reader finds that keeps every member."""
+    repeated: set[str] = set()
+    verdict = ambiguity(text.encode(), orjson.loads(text), repeated)
+    twice = more_than_once(json.loads(text, object_pairs_hook=Said))
+    assert repeated == twice
+    if not twice:
+        assert verdict == ambiguity(orjson.dumps(orjson.loads(text)), orjson.loads(text))

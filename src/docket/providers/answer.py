@@ -6,6 +6,7 @@ lower the evidence.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar, Protocol
 
@@ -15,6 +16,7 @@ from docket.ledger.usage import Counts
 from docket.providers.call import Observation, Terminal
 from docket.providers.framing import Framing
 from docket.providers.json_fields import Document, text
+from docket.providers.long_text import Piece
 
 NOTHING = Counts(source="none")
 
@@ -45,39 +47,39 @@ class AnswerObserver:
         self._unread: str | None = None
         self._size = 0
         self._done = False
-
-    @property
-    def saw_end(self) -> bool:
-        return self._fold.ended
+        self.saw_end = False
 
     def feed(self, data: bytes) -> None:
         self._size += len(data)
-        for name, written in self._framing.feed(data):
-            self._see(name, written)
+        pieces = self._framing.feed(data)
+        if pieces:
+            self._see(pieces)
 
     def finish(self, *, clean: bool) -> Observation:
         if not self._done:
             self._done = True
-            for name, written in self._framing.finish():
-                self._see(name, written)
+            self._see(self._framing.finish())
         seen = self._fold.observe(clean=clean, streamed=self._framing.streamed, size=self._size)
         return seen if self._unread is None else replace(seen, unread=self._unread)
 
-    def _see(self, name: bytes, written: bytes | None) -> None:
-        if written is None:
-            self._unread = "too-long"
-            return
-        try:
-            document = orjson.loads(written)
-        except orjson.JSONDecodeError:
-            bare = written.strip()
-            if bare in self._fold.terminators:
-                self._fold.ended = True
-            elif bare:
-                self._unread = self._unread or "not-json"
-            return
-        if isinstance(document, dict):
-            self._fold.see(name, document)
+    def _see(self, pieces: Iterable[Piece]) -> None:
+        fold = self._fold
+        for name, written in pieces:
+            if written is None:
+                self._unread = "too-long"
+                continue
+            try:
+                document = orjson.loads(written)
+            except orjson.JSONDecodeError:
+                bare = written.strip()
+                if bare in fold.terminators:
+                    fold.ended = True
+                elif bare:
+                    self._unread = self._unread or "not-json"
+                continue
+            if isinstance(document, dict):
+                fold.see(name, document)
+        self.saw_end = fold.ended
 
 
 class ErrorFold:

@@ -7,6 +7,7 @@ Invariant: where this finds nothing, every reader of JSON reads the deciding mem
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 
 import orjson
@@ -32,8 +33,10 @@ _OBJECTS = ("generationConfig", "generation_config", "options", "stream_options"
 _LISTS = ("fallbacks", "models", "tools")
 """Members of the body that list objects whose own members decide."""
 _NESTED = frozenset((*_OBJECTS, *_LISTS))
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _COUNTS = ("n", "best_of", "candidateCount", "candidate_count")
 """Members that multiply an answer; one that is no count could mean any number."""
+_MULTIPLIERS = frozenset(_COUNTS)
 
 
 SOURCES = frozenset(
@@ -67,7 +70,8 @@ def ambiguity(body: bytes, document: Document, repeated: set[str] | None = None)
     ``repeated`` takes the names of those that do.
     """
     try:
-        if orjson.dumps(document) == body or _as_python_writes(document, body):  # nothing can have been dropped
+        kept = orjson.dumps(document)
+        if kept == body or _holds_no_more(body, kept):  # nothing can have been dropped
             return _misread(document)
         whole = json.loads(body, object_pairs_hook=partial(_pairs, repeated))
     except (orjson.JSONEncodeError, ValueError, RecursionError):
@@ -75,9 +79,12 @@ def ambiguity(body: bytes, document: Document, repeated: set[str] | None = None)
     return _repeated(whole) or _misread(document)
 
 
-def _as_python_writes(document: Document, body: bytes) -> bool:
-    """Whether ``body`` is ``document`` as Python's own encoder writes it, as many clients do."""
-    return b'": ' in body[:MAX_NAME] and json.dumps(document).encode() == body  # noqa: TID251 - a client's spelling
+def _holds_no_more(body: bytes, kept: bytes) -> bool:
+    """Whether ``body`` has as many members as ``kept``, which was read from it.
+
+    Outside strings a colon stands in members alone, so that one which was dropped for another of its name shows.
+    """
+    return _STRING.sub(b"", body).count(b":") == _STRING.sub(b"", kept).count(b":")
 
 
 def _pairs(repeated: set[str] | None, pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -96,11 +103,9 @@ def _pairs(repeated: set[str] | None, pairs: list[tuple[str, object]]) -> dict[s
 
 def _objects(document: Document) -> list[Document]:
     """The objects of a body whose members decide: itself, and some inside it."""
-    found = [document]
-    if not _NESTED.isdisjoint(document):  # a plain request has none of them
-        found += [member(document, name) for name in _OBJECTS]
-        for name in _LISTS:
-            found += members(document, name)
+    found = [document, *[member(document, name) for name in _OBJECTS]]
+    for name in _LISTS:
+        found += members(document, name)
     return found
 
 
@@ -113,7 +118,8 @@ def _repeated(document: Document) -> str | None:
 
 def _misread(document: Document) -> str | None:
     """A deciding name in other letters (``Model``), or a multiplier that is no count."""
-    for each in _objects(document):
+    nested = not _NESTED.isdisjoint(document)
+    for each in _objects(document) if nested else (document,):
         if _harmless.issuperset(each):
             continue
         for name in each:
@@ -123,6 +129,8 @@ def _misread(document: Document) -> str | None:
                 return name
             if len(_harmless) < MAX_HARMLESS and len(name) <= MAX_NAME:
                 _harmless.add(name)
+    if not nested and _MULTIPLIERS.isdisjoint(document):
+        return None
     for name in _COUNTS:
         for place in (document, document.get("generationConfig"), document.get("generation_config")):
             value = place.get(name) if isinstance(place, dict) else None

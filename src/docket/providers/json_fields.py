@@ -40,8 +40,11 @@ def limit(document: Document, *names: str) -> int | None:
     """
     found: int | None = None
     for name in names:
+        given = document.get(name)
+        if given is None:
+            continue
         try:
-            value = counter(document, name)
+            value = given if type(given) is int and 0 <= given <= MAX_QUANTITY else counter(document, name)
         except Malformed:
             continue
         if value is not None and (found is None or value > found):

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from docket.providers.answer import ending, error_type
 from docket.providers.call import Observation
-from docket.providers.json_fields import Document, member, members, text
+from docket.providers.json_fields import Document, member
 from docket.providers.openai_usage import RunningUsage
 
 LIMITS = frozenset({"length", "content_filter"})
@@ -33,40 +33,47 @@ class ChoicesFold:
         self._failed = False
 
     def see(self, name: bytes, document: Document) -> None:
-        self._seen = True
-        if document.get("error") is not None:
+        self._seen, get = True, document.get
+        if get("error") is not None:
             self._failed = True
             self._error = self._error or error_type(document)
-        self._model = text(document, "model") or self._model
-        self._tier = text(document, "service_tier") or self._tier
-        self._id = text(document, "id") or self._id
-        usage = member(document, "usage") or member(member(document, "x_groq"), "usage")
-        for choice in members(document, "choices"):
-            self._finish = text(choice, "finish_reason") or self._finish
-            usage = usage or member(choice, "usage")
+        if (model := get("model")) and isinstance(model, str):
+            self._model = model
+        if (tier := get("service_tier")) and isinstance(tier, str):
+            self._tier = tier
+        if (own := get("id")) and isinstance(own, str):
+            self._id = own
+        usage, choices = get("usage"), get("choices")
+        if "x_groq" in document and not (usage and isinstance(usage, dict)):
+            usage = member(member(document, "x_groq"), "usage")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict):
+                continue
+            if (finish := choice.get("finish_reason")) and isinstance(finish, str):
+                self._finish = finish
+            if not (usage and isinstance(usage, dict)):
+                usage = choice.get("usage")
             if not self._usage.content:
                 self._usage.content = _has_content(choice)
-        self._usage.take(usage)
+        if usage and isinstance(usage, dict):
+            self._usage.take(usage)
 
     def observe(self, *, clean: bool, streamed: bool, size: int) -> Observation:
-        terminal = ending(
-            error=self._failed,
-            done=self.ended or (clean and not streamed and self._seen),
-            finish=self._finish,
-            limits=LIMITS,
-            clean=clean,
-        )
+        done, finish = self.ended or (clean and not streamed and self._seen), self._finish
+        terminal = ending(error=self._failed, done=done, finish=finish, limits=LIMITS, clean=clean)
+        counts = self._usage.counts(final=terminal in ("complete", "incomplete"))
+        figures = self._usage.figures
         return Observation(
             terminal,
-            self._usage.counts(final=terminal in ("complete", "incomplete")),
+            counts,
             self._model,
             self._tier,
-            self._finish,
+            finish,
             self._error,
             self._id,
             None,
             size,
-            self._usage.reasoning,
+            None if figures is None else figures.reasoning,
         )
 
 
@@ -74,5 +81,11 @@ def _has_content(choice: Document) -> bool:
     """Whether a choice holds any text or call, whole or in part."""
     if choice.get("text"):
         return True
-    said = member(choice, "delta") or member(choice, "message")
-    return any(value for name, value in said.items() if name != "role")
+    said = choice.get("delta")
+    if not (said and isinstance(said, dict)):
+        said = choice.get("message")
+    if isinstance(said, dict):
+        for name, value in said.items():
+            if value and name != "role":
+                return True
+    return False

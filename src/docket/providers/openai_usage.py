@@ -43,6 +43,13 @@ SCHEMA = leaves(
         " upstream_inference_input_cost upstream_inference_output_cost"
     ),
 )
+_FINER = frozenset(
+    leaves(
+        "prompt_tokens_details input_tokens_details completion_tokens_details output_tokens_details cached_tokens"
+        " prompt_cache_hit_tokens cache_read_input_tokens cache_creation_input_tokens reasoning_tokens"
+    )
+)
+"""Members that say more than the totals."""
 _WITH_COST: Schema = {**SCHEMA, "cost": None}
 TICKS = 10_000_000_000
 """Ticks of a US dollar in xAI's ``cost_in_usd_ticks`` (xAI documentation, "Cost Tracking")."""
@@ -114,8 +121,33 @@ def _read(usage: Document, unknown: tuple[str, ...]) -> Figures:
     prompt = counter(usage, "prompt_tokens", "input_tokens")
     completion = counter(usage, "completion_tokens", "output_tokens")
     total = counter(usage, "total_tokens")
-    inside = member(usage, "prompt_tokens_details") or member(usage, "input_tokens_details")
-    outside = member(usage, "completion_tokens_details") or member(usage, "output_tokens_details")
+    if _FINER.isdisjoint(usage):  # totals and nothing else
+        inside: Document = {}
+        outside: Document = {}
+        cached = written = reasoning = None
+    else:
+        inside = member(usage, "prompt_tokens_details") or member(usage, "input_tokens_details")
+        outside = member(usage, "completion_tokens_details") or member(usage, "output_tokens_details")
+        cached, written, reasoning = _finer(usage, inside, outside)
+    if prompt is None and total is not None:
+        prompt = max(0, total - (completion or 0))
+    if prompt is None:
+        return Figures(items=None, inconsistent=completion is not None, unread=unknown)
+    billed_in, billed_out, contradicts = _meant(prompt, completion, total, (cached or 0) + (written or 0), reasoning)
+    details = inside.get("cached_tokens_details")
+    hits = _modal(details) if isinstance(details, dict) else None
+    into = split_input(billed_in, cached or 0, written or 0, _modal(inside) if inside else {}, hits)
+    items, over = into.items, into.over
+    if billed_out is not None:
+        out = split_output(billed_out, _modal(outside) if outside else {})
+        items, over = items + out.items, over or out.over
+    assumed = ("cached_tokens_details",) if into.assumed else ()
+    stated_usd = _stated(usage) if "cost" in usage or "cost_in_usd_ticks" in usage else None
+    return Figures(items, contradicts or over, reasoning, unknown, assumed, stated_usd)
+
+
+def _finer(usage: Document, inside: Document, outside: Document) -> tuple[int | None, int | None, int | None]:
+    """Tokens read from a cache, written to one, and called reasoning. Raises Malformed."""
     cached = counter(inside, "cached_tokens")
     if cached is None:
         cached = counter(usage, "cached_tokens", "prompt_cache_hit_tokens", "cache_read_input_tokens")
@@ -125,20 +157,7 @@ def _read(usage: Document, unknown: tuple[str, ...]) -> Figures:
     reasoning = counter(outside, "reasoning_tokens")
     if reasoning is None:
         reasoning = counter(usage, "reasoning_tokens")
-    if prompt is None and total is not None:
-        prompt = max(0, total - (completion or 0))
-    if prompt is None:
-        return Figures(items=None, inconsistent=completion is not None, unread=unknown)
-    billed_in, billed_out, contradicts = _meant(prompt, completion, total, (cached or 0) + (written or 0), reasoning)
-    details = inside.get("cached_tokens_details")
-    hits = _modal(details) if isinstance(details, dict) else None
-    into = split_input(billed_in, cached or 0, written or 0, _modal(inside), hits)
-    items, over = into.items, into.over
-    if billed_out is not None:
-        out = split_output(billed_out, _modal(outside))
-        items, over = items + out.items, over or out.over
-    assumed = ("cached_tokens_details",) if into.assumed else ()
-    return Figures(items, contradicts or over, reasoning, unknown, assumed, _stated(usage))
+    return cached, written, reasoning
 
 
 def _stated(usage: Document) -> Usd | None:

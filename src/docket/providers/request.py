@@ -53,7 +53,9 @@ class Asked:
         sent, open_input = self.sent, open_input or self.hides_input
         models = models_of(self.document, sent.path, known=sent.endpoint.kind is EndpointClass.METERED)
         named = models[0] if models else None
-        public = public_name(named) if named else UNKNOWN_MODEL
+        public = UNKNOWN_MODEL
+        if named:
+            public = named if len(named) <= MAX_PUBLIC and named.isprintable() else UNFIT
         ambiguous = self.ambiguous
         if len(models) > MAX_MODELS:
             models, ambiguous = models[:MAX_MODELS], ambiguous or "models"
@@ -92,8 +94,11 @@ def models_of(document: Document, path: str, *, known: bool = True) -> tuple[str
 
     ``known`` says whether the path's endpoint is one that is metered.
     """
-    found = [*models_named(path, known=known), text(document, "model")]
-    if not _FURTHER.isdisjoint(document):  # a plain request names none
+    by_path, own = models_named(path, known=known), document.get("model")
+    if not by_path and _FURTHER.isdisjoint(document):  # a plain request names no other
+        return (own.removeprefix("models/"),) if own and isinstance(own, str) else ()
+    found = [*by_path, text(document, "model")]
+    if not _FURTHER.isdisjoint(document):
         found.append(text(document, "fallback_model"))
         for name in _LISTS:
             listed = document.get(name)
@@ -114,4 +119,4 @@ def read_request(sent: Sent) -> Asked:
         return Asked(sent, False, {})
     repeated: set[str] = set()
     ambiguous = ambiguity(sent.body, document, repeated)
-    return Asked(sent, True, document, ambiguous, not repeated.isdisjoint(SOURCES))
+    return Asked(sent, True, document, ambiguous, bool(repeated) and not repeated.isdisjoint(SOURCES))

@@ -81,21 +81,21 @@ class SseDecoder:
             if line:
                 field, _, value = line.partition(b":")
                 if field == b"data":
-                    self._keep(value.removeprefix(b" "))
+                    value = value.removeprefix(b" ")
+                    self._size += len(value) + 1
+                    if self._size > LongText.LIMIT + 1:
+                        self._lost, self._data = True, []
+                    else:
+                        self._data.append(value)
                 elif field == b"event":
                     self._name = value.removeprefix(b" ")
             elif line is None:
                 self._lost = True
             else:
                 if self._data or self._lost:
-                    events.append(Piece(self._name, None if self._lost else b"\n".join(self._data)))
+                    data = self._data
+                    text = None if self._lost else data[0] if len(data) == 1 else b"\n".join(data)
+                    events.append(Piece(self._name, text))
                     self._data, self._size, self._lost = [], 0, False
                 self._name = b""
         return events
-
-    def _keep(self, value: bytes) -> None:
-        self._size += len(value) + 1
-        if self._size > LongText.LIMIT + 1:
-            self._lost, self._data = True, []
-        else:
-            self._data.append(value)

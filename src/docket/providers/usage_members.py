@@ -34,6 +34,11 @@ def leaves(names: str, **nested: Schema) -> Schema:
 
 def unread(usage: Document, schema: Schema, at: str = "") -> tuple[str, ...]:
     """The paths, from ``at`` on, of members of ``usage`` that ``schema`` does not know and that are not zero."""
+    for name, figure in usage.items():
+        if figure and schema.get(name, _UNKNOWN) is not None:
+            break
+    else:
+        return ()
     found: dict[str, None] = {}
     _walk(usage, schema, at, found)
     return tuple(found)[:MAX_NAMED]
@@ -102,6 +107,8 @@ def split_input(
     read = min(read, total)
     written = min(written, total - read)
     if not modal and not cached:  # as nearly every answer
+        if not (read or written):
+            return Split((("input", total),), over, False)
         whole = (("input", total - read - written), ("cache_read", read), ("cache_write_5m", written))
         return Split(tuple([item for item in whole if item[1] or item[0] == "input"]), over, False)
     parts: dict[str, int] = {}
@@ -157,6 +164,11 @@ def stated(amount: object) -> Usd | None:
 
 def says_nothing(items: Quantities) -> bool:
     """Whether figures count no input, or no output though they speak of it: with content they cannot be right."""
-    into = [quantity for kind, quantity in items if kind.startswith(("input", "cache_"))]
-    out = [quantity for kind, quantity in items if kind.startswith("output")]
-    return (bool(into) and not any(into)) or (bool(out) and not any(out))
+    into = out = 0
+    speaks_in = speaks_out = False
+    for kind, quantity in items:
+        if kind.startswith("output"):
+            speaks_out, out = True, out + quantity
+        elif kind.startswith(("input", "cache_")):
+            speaks_in, into = True, into + quantity
+    return (speaks_in and not into) or (speaks_out and not out)
