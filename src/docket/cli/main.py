@@ -30,6 +30,7 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
         "watch": ("docket.cli.watch", "Watch a run while it goes on."),
         "ls": ("docket.cli.ls", "List runs."),
         "report": ("docket.cli.report", "Show a receipt."),
+        "explain": ("docket.cli.explain", "Say what cost money for little, and what would help."),
         "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     },
     "Check it, and share it": {
