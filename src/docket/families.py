@@ -6,6 +6,7 @@ errors look and where its credentials stand. How its messages are read stands in
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,6 +14,12 @@ from urllib.parse import urlsplit
 
 ErrorShape = Literal["openai", "anthropic", "google"]
 """Whose error document a family's clients understand; ``docket.boundary.answers.refusals`` writes them."""
+
+
+OFF = ("", "0", "false")
+"""Values of a switch that is not on."""
+_PLACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,62}")
+"""A label of a host name (RFC 1123 section 2.1): nothing else may get into an address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +31,7 @@ class Family:
     vendor: str
     """Whose prices apply, unless the policy names another provider."""
     base_url: str
-    """What the vendor's own SDK calls."""
+    """What the vendor's own SDK calls; ``{}`` in it stands for the value of one of ``places``."""
     variables: tuple[str, ...]
     """Variables in which real clients read that address; the first one found in the parent gives the upstream's."""
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -32,7 +39,13 @@ class Family:
     always: bool = True
     """Whether every run has the built-in upstream; else only where one of ``variables`` or ``keys`` is set."""
     keys: tuple[str, ...] = ()
-    """Variables that hold its clients' key."""
+    """Variables by which its clients are known: their keys, and switches that turn them to it."""
+    places: tuple[str, ...] = ()
+    """Variables in which its clients find the region or resource that stands in ``base_url``; the first one counts."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """The addresses of places that have one of another kind."""
+    deployments: bool = False
+    """Whether requests name deployments, whose models only the policy or an answer knows."""
     like: tuple[str, ...] = ()
     """Families whose billed paths it has besides its own, with or without a version before them. What is free at those
     need not be free here."""
@@ -41,6 +54,19 @@ class Family:
     """The version segment that its paths need and that a client may leave out, with its slash; empty where none is."""
     credentials: tuple[bytes, ...] = (b"authorization",)
     """Header fields, in lower case, in which its clients put their key."""
+
+    def used(self, environ: Mapping[str, str]) -> bool:
+        """Whether a run with ``environ`` has the built-in upstream although no variable gives its address."""
+        return self.always or any(environ.get(key, "") not in OFF for key in self.keys)
+
+    def address(self, environ: Mapping[str, str]) -> str | None:
+        """The vendor's address by ``environ``; None where that needs a place and nothing names one."""
+        if "{}" not in self.base_url:
+            return self.base_url
+        place = next((value for variable in self.places if (value := environ.get(variable, ""))), "")
+        if not _PLACE.fullmatch(place):
+            return None
+        return self.addresses.get(place) or self.base_url.format(place)
 
     def given(self, variable: str, url: str) -> str:
         """The base URL that ``url`` in ``variable`` means."""
@@ -147,6 +173,18 @@ FAMILIES: tuple[Family, ...] = (
     _openai_like("vllm", "vllm", "http://127.0.0.1:8000/v1", "HOSTED_VLLM_API_BASE"),
     _openai_like("llamacpp", "llamacpp", "http://127.0.0.1:8080/v1"),
     _openai_like("lmstudio", "lmstudio", "http://127.0.0.1:1234/v1", "LM_STUDIO_API_BASE"),
+    Family(
+        name="azure",
+        vendor="azure",
+        base_url="https://{}.openai.azure.com",
+        variables=("AZURE_OPENAI_ENDPOINT",),
+        always=False,
+        keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+        places=("AZURE_RESOURCE_NAME",),
+        like=("openai", "anthropic"),
+        deployments=True,
+        credentials=(b"authorization", b"api-key"),
+    ),
 )
 """Every family; the first one is taken where nothing names one."""
 BY_NAME = {family.name: family for family in FAMILIES}

@@ -342,3 +342,20 @@ def test_a_call_holds_the_expected_figure_of_its_dearest_model() -> None:
     admit(alone)
     admit(both, others=("acme-chat-2",))
     assert both.budget.usd.reserved == 2 * alone.budget.usd.reserved
+
+
+def test_a_deployment_whose_model_nobody_stated_is_neither_priced_nor_let_past_a_rule_that_denies_models() -> None:
+    unknown = {"model": "deployment:acme-chat-1"}
+    under_a_cap = refused(gate(caps(max_usd=1.0)), **unknown)
+    assert under_a_cap.code == "unpriced"
+    assert "[upstreams." in under_a_cap.message
+    assert "nothing says which one" in refused(gate('[models]\ndeny = ["other-*"]\n'), **unknown).message
+    assert isinstance(gate('[models]\nallow = ["acme-*"]\n').admit(call(**unknown), NOW), Admitted), "by its own name"
+    assert isinstance(gate().admit(call(**unknown), NOW), Admitted), "without a rule it is counted"
+
+
+def test_a_name_that_stands_for_a_model_may_be_denied_and_need_not_be_allowed() -> None:
+    meant = {"model": "acme-chat-1", "aliases": (("team-blue", "acme-chat-1"),)}
+    assert refused(gate('[models]\ndeny = ["team-*"]\n'), **meant).code == "model_denied"
+    assert isinstance(gate('[models]\nallow = ["acme-*"]\n').admit(call(**meant), NOW), Admitted)
+    assert isinstance(gate('[models]\ndeny = ["other-*"]\n').admit(call(**meant), NOW), Admitted)

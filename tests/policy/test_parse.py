@@ -250,3 +250,13 @@ def test_a_time_on_the_command_line_may_have_a_unit(text: str, seconds: int) -> 
 def test_a_time_that_is_none_is_refused_by_its_flag(text: str) -> None:
     with pytest.raises(PolicyError, match="--max-wall-clock"):
         override(Policy(), {"caps.max_wall_seconds": ("--max-wall-clock", text)})
+
+
+def test_names_of_models_are_a_table_or_a_list_and_are_kept_as_one() -> None:
+    table = parse('[upstreams.azure]\n[upstreams.azure.models]\nteam-blue = "gpt-4o"\nred = "o3"\n')
+    assert table.upstream("azure").model_of == {"team-blue": "gpt-4o", "red": "o3"}
+    assert parse('[upstreams.azure]\nmodels = ["team-blue=gpt-4o", "red=o3"]') == table
+    assert parse(render(table)).upstream("azure").models == table.upstream("azure").models
+    for wrong in ('"a=b"', "{a = 1}", '["a"]', '["=b"]', '["a="]', '["a=b", "a=c"]', '{"a=b" = "c"}', '{a = ""}'):
+        with pytest.raises(PolicyError, match=r"upstreams\.azure\.models"):
+            parse(f"[upstreams.azure]\nmodels = {wrong}")

@@ -186,3 +186,42 @@ def test_no_answer_raises_whatever_stands_where(answer: object, family: str, row
         observer.feed(b"data: " + text + b"\n\n" if b"stream" in media else text)
         seen = observer.finish(clean=True)
         assert seen.counts.source != "reported" or not seen.counts.unread
+
+
+MEANT = {"team-blue": "gpt-4o"}
+BLUE = (("team-blue", "gpt-4o"),)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "models", "aliases"),
+    [
+        ("/openai/deployments/team-blue/chat/completions", {}, ("gpt-4o",), BLUE),
+        ("/openai/deployments/team%2Dblue/chat/completions", {}, ("gpt-4o",), BLUE),
+        ("/openai/deployments/red/chat/completions", {}, ("deployment:red",), (("red", "deployment:red"),)),
+        ("/openai/deployments/gpt-4o/chat/completions", {}, ("deployment:gpt-4o",), (("gpt-4o", "deployment:gpt-4o"),)),
+        ("/openai/deployments/team-blue/chat/completions", {"model": "o3"}, ("gpt-4o",), (*BLUE, ("o3", ""))),
+        ("/openai/v1/chat/completions", {"model": "team-blue"}, ("gpt-4o",), BLUE),
+        ("/openai/v1/chat/completions", {"model": "red"}, ("deployment:red",), (("red", "deployment:red"),)),
+        ("/openai/v1/chat/completions", {}, ("unknown",), ()),
+    ],
+)
+def test_a_deployment_is_the_model_that_the_policy_states_or_none(
+    path: str, body: dict[str, str], models: tuple[str, ...], aliases: tuple[tuple[str, str], ...]
+) -> None:
+    """A name that looks like a model's is none: whoever made the deployment chose it."""
+    sent = Sent(
+        upstream="azure",
+        provider="azure",
+        endpoint=recognise("azure", "POST", path),
+        path=path,
+        body=json.dumps({"messages": [], **body}).encode(),  # noqa: TID251 a client's own
+        body_bytes=9,
+        models=MEANT,
+        deployments=True,
+    )
+    call = registry.call_of(sent)
+    assert (call.models, call.aliases) == (models, aliases)
+    assert call.hidden is models[0].startswith("deployment:")
+    assert call.served("gpt-5-2026-01-01") == "gpt-5-2026-01-01", "an answer that names a model is believed"
+    for name, meant in aliases:
+        assert call.served(name) == (meant or name), "an answer may name the deployment in place of its model"

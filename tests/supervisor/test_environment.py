@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docket.errors import PolicyError
+from docket.policy.parse import parse
 from docket.supervisor.environment import (
     LOOPBACK,
     Route,
     agent_environment,
     changed_names,
+    effective_policy,
     gateway,
     no_proxy,
 )
@@ -56,3 +60,28 @@ def test_every_entry_of_no_proxy_is_kept_and_loopback_is_always_spared(entries: 
     else:
         assert set(result) == set(entries) | set(LOOPBACK)
         assert len(result) == len(set(result))
+
+
+def addresses(policy: str = "", **environ: str) -> dict[str, str]:
+    return {upstream.name: upstream.base_url for upstream in effective_policy(parse(policy), environ).upstreams}
+
+
+def test_an_upstream_that_not_every_run_has_is_there_by_its_key_and_place_or_by_its_address():
+    assert "azure" not in addresses()
+    assert "azure" not in addresses(AZURE_OPENAI_API_KEY="k"), "nothing says which resource"
+    assert "azure" not in addresses(AZURE_RESOURCE_NAME="blue"), "nothing says that it is used"
+    blue = "https://blue.openai.azure.com"
+    assert addresses(AZURE_OPENAI_API_KEY="k", AZURE_RESOURCE_NAME="blue")["azure"] == blue
+    assert addresses(AZURE_OPENAI_ENDPOINT="https://gw.example/")["azure"] == "https://gw.example/"
+    assert addresses("[upstreams.deepseek]")["deepseek"] == "https://api.deepseek.com", (
+        "named, by nothing but its table"
+    )
+    assert addresses("[upstreams.azure]", AZURE_RESOURCE_NAME="blue")["azure"] == blue
+    for place in ("evil.example/", "a@b", "", "a b"):
+        assert "azure" not in addresses(AZURE_OPENAI_API_KEY="k", AZURE_RESOURCE_NAME=place)
+
+
+def test_an_upstream_that_the_policy_names_without_an_address_is_an_error_that_says_the_way_out():
+    with pytest.raises(PolicyError, match=r"upstreams\.azure: its address is not known") as error:
+        addresses("[upstreams.azure]")
+    assert error.value.hint == "give base_url, or set AZURE_OPENAI_ENDPOINT or AZURE_RESOURCE_NAME"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from docket.boundary.http1.origin import Origin, parse_base_url
+from docket.families import BY_NAME
 from docket.primitives.frozen import value
 
 OWN = "docket"
@@ -31,9 +33,22 @@ class Route:
     family: str
     provider: str
     forward_unmetered: bool = False
+    models: Mapping[str, str] | None = None
+    """As in ``Sent``."""
+    deployments: bool = False
+    """As in ``Sent``."""
 
     @classmethod
-    def of(cls, name: str, base_url: str, *, family: str, provider: str, forward_unmetered: bool = False) -> Route:
+    def of(
+        cls,
+        name: str,
+        base_url: str,
+        *,
+        family: str,
+        provider: str,
+        forward_unmetered: bool = False,
+        models: Mapping[str, str] | None = None,
+    ) -> Route:
         """The route to ``base_url``, which is what the agent's own variable would hold. Raises UsageError."""
         origin, path = parse_base_url(base_url)
         return cls(
@@ -43,6 +58,8 @@ class Route:
             family=family,
             provider=provider,
             forward_unmetered=forward_unmetered,
+            models=models,
+            deployments=BY_NAME[family].deployments,
         )
 
 

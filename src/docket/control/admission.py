@@ -28,7 +28,7 @@ from docket.primitives.canonical import JsonObject
 from docket.primitives.frozen import value
 from docket.primitives.instant import Duration, Instant, whole_seconds
 from docket.primitives.money import Usd
-from docket.providers.call import UNKNOWN_MODEL, Call, EndpointClass, Observation
+from docket.providers.call import DEPLOYMENT, UNKNOWN_MODEL, Call, EndpointClass, Observation
 from docket.providers.request import public_name
 
 MAX_RETRY_AFTER = 120
@@ -264,16 +264,32 @@ def allowed(call: Call, models: Models) -> Refused | None:
         refused = _judged(model, models)
         if refused is not None:
             return refused
-    return None
+    if call.hidden and models.deny:
+        return Refused(
+            code="model_denied",
+            message=f"the policy denies models, and nothing says which one {public_name(call.model)} is;"
+            f" state it in [upstreams.{call.upstream}.models]",
+        )
+    return next((_denied(alias) for alias, _ in call.aliases if _matches(alias, models.deny)), None)
 
 
 def _judged(model: str, models: Models) -> Refused | None:
-    name, public = model.lower(), public_name(model)
-    short = name.rpartition("/")[2]
-    spellings = {name, short, short.partition("@")[0], name.rpartition(":")[2].rpartition("/")[2]}
-    if any(fnmatchcase(spelt, pattern.lower()) for pattern in models.deny for spelt in spellings):
-        return Refused(code="model_denied", message=f"model {public} is denied by the policy")
+    if _matches(model, models.deny):
+        return _denied(model)
+    name = model.removeprefix(DEPLOYMENT).lower()
     if models.allow and not any(fnmatchcase(name, pattern.lower()) for pattern in models.allow):
         listed = ", ".join(models.allow[:8])
-        return Refused(code="model_denied", message=f"model {public} is not among those allowed: {listed}")
+        return Refused(code="model_denied", message=f"model {public_name(model)} is not among those allowed: {listed}")
     return None
+
+
+def _matches(model: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the ``patterns`` matches a spelling of ``model``."""
+    name = model.lower()
+    short = name.rpartition("/")[2]
+    spellings = {name, short, short.partition("@")[0], name.rpartition(":")[2].rpartition("/")[2]}
+    return any(fnmatchcase(spelt, pattern.lower()) for pattern in patterns for spelt in spellings)
+
+
+def _denied(model: str) -> Refused:
+    return Refused(code="model_denied", message=f"model {public_name(model)} is denied by the policy")

@@ -50,7 +50,8 @@ class Booking:
 
     def of(self, call: Call, ended: Ended, seen: Observation | None, hold: Amounts) -> Booked:
         """The bill of ``call`` and what it is booked at."""
-        model = public_name(seen.model) if seen and seen.model and seen.model != call.model else call.model
+        told = seen.model if seen else None
+        model = public_name(call.served(told)) if told and told != call.model else call.model
         counts = seen.counts if seen else NOTHING
         tier = _tier(call, seen)
         if ended.reason in UNSENT or (counts.source == "none" and _refused_by_provider(ended)):

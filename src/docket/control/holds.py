@@ -24,7 +24,7 @@ from docket.pricing.estimate import (
 )
 from docket.pricing.table import STANDARD, PriceTable
 from docket.primitives.frozen import value
-from docket.providers.call import Call, EndpointClass
+from docket.providers.call import DEPLOYMENT, Call, EndpointClass
 from docket.providers.request import public_name
 
 MAX_TIERS = 16
@@ -95,10 +95,12 @@ class Holds:
             return Held(Amounts(calls=1), priced=False)
         tariffs = () if self._quota else self._tariffs(call)
         if self._usd_cap and self._unpriced != "count-only" and (missing := self._without_price(call)) is not None:
+            hidden = missing.startswith(DEPLOYMENT)
+            way_out = f"state its model in [upstreams.{call.upstream}.models]" if hidden else "give one with --prices"
             return Refused(
                 code="unpriced",
                 message=f"model {missing} of {call.provider} has no known price, so the cap max_usd cannot hold it;"
-                " give one with --prices, or set [budget] unpriced",
+                f" {way_out}, or set [budget] unpriced",
             )
         worst = self._bounds(call)
         if self._worst and (self._usd_cap or self._token_cap):

@@ -306,6 +306,28 @@ class Texts:
 
 
 @dataclass(frozen=True)
+class Names:
+    """What names stand for: a table, or a list of ``NAME=MEANING``, in which form it is kept."""
+
+    expects: str = 'a table of names such as {team-blue = "gpt-4o"}, or a list such as ["team-blue=gpt-4o"]'
+
+    def read(self, value: object) -> tuple[str, ...]:
+        pairs = value
+        if isinstance(value, dict):
+            if not all(isinstance(meant, str) and "=" not in name for name, meant in value.items()):
+                raise _refuse(value, self.expects)
+            pairs = [f"{name}={meant}" for name, meant in value.items()]
+        read = Texts().read(pairs)
+        names = [pair.partition("=")[0] for pair in read]
+        if len(set(names)) != len(names) or not all(all(pair.partition("=")) for pair in read):
+            raise _refuse(", ".join(read), self.expects)
+        return read
+
+    def read_text(self, text: str) -> tuple[str, ...]:
+        return self.read([entry.strip() for entry in text.split(",") if entry.strip()])
+
+
+@dataclass(frozen=True)
 class Paths:
     """A list of paths below a directory."""
 

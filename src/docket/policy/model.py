@@ -12,7 +12,21 @@ from typing import Literal, TypeAlias, get_args
 
 from docket.families import BY_NAME, FAMILIES
 from docket.policy.keys import key
-from docket.policy.kinds import Amount, Choice, Count, Flag, Number, Optional, Paths, Seconds, Size, Text, Texts, Url
+from docket.policy.kinds import (
+    Amount,
+    Choice,
+    Count,
+    Flag,
+    Names,
+    Number,
+    Optional,
+    Paths,
+    Seconds,
+    Size,
+    Text,
+    Texts,
+    Url,
+)
 from docket.policy.resilience import Health, Resilience
 from docket.policy.usage import Cache, Usage
 from docket.primitives.instant import Duration
@@ -153,6 +167,19 @@ class Upstream:
         " then a lower bound).",
         default="refuse",
     )
+
+    models: tuple[str, ...] = key(
+        Names(),
+        "The models behind names of your own: deployments at Azure, inference profiles at Bedrock. [models] and prices"
+        " then go by the model; what stands behind a name is yours to state, and nothing checks it but the answers.",
+        default=(),
+        example='{ team-blue = "gpt-4o" }',
+    )
+
+    @property
+    def model_of(self) -> dict[str, str]:
+        """The models behind names of the operator's own."""
+        return {name: model for name, _, model in (pair.partition("=") for pair in self.models)}
 
     @property
     def vendor(self) -> str:

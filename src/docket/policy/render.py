@@ -62,7 +62,7 @@ def _upstream_example() -> str:
     example = next(upstream for upstream in BUILT_IN_UPSTREAMS if upstream.name == FAMILIES[0].name)
     for key in keys_of(Upstream):
         value = getattr(example, key.name)
-        shown = f"{key.name} = {key.example}" if value is None else toml_line(key.name, value)
+        shown = f"{key.name} = {key.example}" if value in (None, ()) else toml_line(key.name, value)
         lines.append(_comment(key.comment) + f"# {shown}\n")
     return "".join(lines)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -11,6 +12,8 @@ from docket.primitives.frozen import value
 
 UNKNOWN_MODEL = "unknown"
 """Stands in events where no model could be read."""
+DEPLOYMENT = "deployment:"
+"""Stands before the name of a deployment whose model is not known, so that no price of a model is found for it."""
 
 
 class EndpointClass(StrEnum):
@@ -53,6 +56,10 @@ class Sent:
     """As in ``Call``."""
     unread: str | None = None
     """Why ``body`` could not be had without its content coding, as a phrase for people; then it is empty."""
+    models: Mapping[str, str] | None = None
+    """The models behind names, by the policy."""
+    deployments: bool = False
+    """Whether every other name is a deployment's, whose model is not known."""
 
 
 @value
@@ -95,11 +102,22 @@ class Call:
     """A deciding member that two servers could read differently: given twice, or in other letters."""
     background: bool = False
     """Whether the answer may come later, on another request (``background: true``)."""
+    aliases: tuple[tuple[str, str], ...] = ()
+    """Names in the request that are no models, each with what stands for it in ``models``; "" where nothing does."""
 
     @property
     def models(self) -> tuple[str, ...]:
         """Every model that the call may use, the one it asks for first."""
         return (self.private_model or self.model, *self.others)
+
+    @property
+    def hidden(self) -> bool:
+        """Whether one of ``models`` is a deployment, so that nobody said which model it is."""
+        return any(model.startswith(DEPLOYMENT) for model in self.models)
+
+    def served(self, named: str) -> str:
+        """The model that served the call: the one that its answer ``named``, unless that is a name of the request's."""
+        return dict(self.aliases).get(named) or named
 
 
 Terminal = Literal["complete", "incomplete", "error", "truncated", "unterminated"]

@@ -62,6 +62,7 @@ TABLE: tuple[Row, ...] = (
     *_rows("openai", UNMETERED, "v1", "batches", "files", "uploads", "videos", "fine_tuning/jobs", "evals/*/runs"),
     *_rows("openai", UNMETERED, "v1", "threads/*/runs", "threads/runs", "vector_stores", "containers"),
     *_rows("openai", UNMETERED, "v1", "realtime/sessions", "realtime/client_secrets", "realtime/calls"),
+    *_rows("azure", FREE, "v1", "responses/input_tokens", "responses/*/cancel"),
     Row("GET", "realtime", "/v1/realtime", UNMETERED, "openai"),
     Row("POST", "messages", "/v1/messages", METERED, "anthropic", "anthropic"),
     Row("POST", "messages/count_tokens", "/v1/messages/count_tokens", FREE, "anthropic"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 
 from docket.primitives.frozen import value
-from docket.providers.call import UNKNOWN_MODEL, Call, EndpointClass, Sent
+from docket.providers.call import DEPLOYMENT, UNKNOWN_MODEL, Call, EndpointClass, Sent
 from docket.providers.deciding import SOURCES, ambiguity
 from docket.providers.json_fields import Document, members, text
 from docket.providers.targets import models_named
@@ -52,6 +52,9 @@ class Asked:
         """
         sent, open_input = self.sent, open_input or self.hides_input
         models = models_of(self.document, sent.path, known=sent.endpoint.kind is EndpointClass.METERED)
+        aliases: tuple[tuple[str, str], ...] = ()
+        if sent.models or sent.deployments:
+            models, aliases = _meant(models, sent, text(self.document, "model"))
         named = models[0] if models else None
         public = UNKNOWN_MODEL
         if named:
@@ -81,7 +84,28 @@ class Asked:
             None if self.parsed else sent.unread or NOT_AN_OBJECT,
             ambiguous,
             background,
+            aliases,
         )
+
+
+def _meant(
+    names: tuple[str, ...], sent: Sent, in_body: str | None
+) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    """The models behind ``names``, and what stands for each name that is no model.
+
+    Where the path names the deployment, that decides, and the body's model is a name that only rules judge (Azure
+    OpenAI REST API reference, "Chat completions": the deployment stands in the path, ``model`` has no effect).
+    """
+    stated = sent.models or {}
+    aliases: dict[str, str] = {}
+    in_path = models_named(sent.path) if sent.deployments else ()
+    for name in names:
+        if in_path and name == in_body and name not in in_path:
+            aliases[name] = ""
+        elif name in stated or sent.deployments:
+            aliases[name] = stated.get(name) or f"{DEPLOYMENT}{name}"
+    models = [aliases.get(name, name) for name in names]
+    return tuple(dict.fromkeys(model for model in models if model)), tuple(aliases.items())
 
 
 def public_name(name: str) -> str:

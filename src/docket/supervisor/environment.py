@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from docket.families import BY_NAME, Family
-from docket.policy.model import BUILT_IN_UPSTREAMS, Policy
+from docket.errors import PolicyError
+from docket.families import BY_NAME
+from docket.policy.model import BUILT_IN_UPSTREAMS, Policy, Upstream
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Names that a client must never send to a proxy. Not ``[::1]``: httpx 0.28 and the anthropic SDK 2.14 refuse to start
@@ -44,16 +45,29 @@ def effective_policy(policy: Policy, environ: Mapping[str, str]) -> Policy:
     """
     upstreams = []
     for upstream in policy.upstreams:
-        found = None if upstream.given else gateway(environ, upstream.protocol)
-        if found is not None:
-            upstreams.append(replace(upstream, base_url=found[1]))
-        elif upstream not in BUILT_IN_UPSTREAMS or _has_key(BY_NAME[upstream.protocol], environ):
-            upstreams.append(upstream)
+        address = upstream.base_url if upstream.given else _address(upstream, environ)
+        if address is not None:
+            upstreams.append(replace(upstream, base_url=address))
     return replace(policy, upstreams=tuple(upstreams))
 
 
-def _has_key(family: Family, environ: Mapping[str, str]) -> bool:
-    return family.always or any(environ.get(key) for key in family.keys)
+def _address(upstream: Upstream, environ: Mapping[str, str]) -> str | None:
+    """The address of an upstream to which the policy gives none; None for a built-in one that this run does not have.
+
+    Raises PolicyError where the policy names it and nothing says where it is.
+    """
+    family, named = BY_NAME[upstream.protocol], all(upstream is not built_in for built_in in BUILT_IN_UPSTREAMS)
+    found = gateway(environ, upstream.protocol)
+    if found is not None:
+        return found[1]
+    address = family.address(environ) if named or family.used(environ) else None
+    if address is None and named:
+        raise PolicyError(
+            "its address is not known",
+            path=f"upstreams.{upstream.name}",
+            hint=f"give base_url, or set {' or '.join((*family.variables, *family.places))}",
+        )
+    return address
 
 
 def agent_environment(environ: Mapping[str, str], routes: tuple[Route, ...], docket: str) -> dict[str, str]:

@@ -73,6 +73,7 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
             family=upstream.protocol,
             provider=upstream.vendor,
             forward_unmetered=upstream.unmetered == "forward",
+            models=upstream.model_of,
         )
         for upstream in policy.upstreams
     )

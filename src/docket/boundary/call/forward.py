@@ -208,6 +208,8 @@ class Forwarder:
                 int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
                 fingerprint(head, self._key),
                 unread,
+                route.models,
+                route.deployments,
             )
         )
 

@@ -232,6 +232,8 @@ class Relay:
             body_bytes=size,
             credential=self._credential,
             unread=unread,
+            models=self._route.models,
+            deployments=self._route.deployments,
         )
         return replace(registry.call_of(sent), stream=True)
 
