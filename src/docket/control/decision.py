@@ -34,6 +34,7 @@ DeniedCode: TypeAlias = Literal[
 """Why a call is not forwarded, or an event of the agent not taken: the table of docs/caps.md."""
 CarriageCode: TypeAlias = Literal[
     "body_too_large",
+    "client_gone",
     "headers_too_long",
     "malformed_request",
     "malformed_target",

@@ -69,7 +69,7 @@ def test_the_limiter_s_refusals_are_the_same_number_in_ledger_metric_and_receipt
     metric, activity, ledger = Fold(), Activity(), Counter[str]()
     for entry in entries:
         metric.add(entry)
-        activity.add(entry)
+        activity.add(entry, entry.event)
         if isinstance(entry.event, RateLimited):
             ledger[entry.event.limit] += entry.event.count
     expected = Counter(code for code, _, _ in refusals if code in LIMITS)

@@ -30,14 +30,22 @@ class Coalescer:
 
     async def note(self, kind: Hashable, make: Make, *beside: Event) -> None:
         """Count one of ``kind``; waits for the record of a first one, with which ``beside`` is recorded."""
+        await asyncio.gather(*self._count(kind, make, *beside))
+
+    def note_later(self, kind: Hashable, make: Make) -> None:
+        """Count one of ``kind``, whose record nobody waits for. Does not yield."""
+        for durable in self._count(kind, make):
+            durable.add_done_callback(_retrieve)
+
+    def _count(self, kind: Hashable, make: Make, *beside: Event) -> list[asyncio.Future[object]]:
         if kind in self._counts:
             self._counts[kind] = (self._counts[kind][0] + 1, make)
-            return
+            return []
         if len(self._counts) < MAX_KINDS:
             self._counts[kind] = (0, make)
             loop = asyncio.get_running_loop()
             self._timers[kind] = loop.call_later(WINDOW_SECONDS, self._flush, kind)
-        await asyncio.gather(*[self._submit(event) for event in (*make(1), *beside)])
+        return [self._submit(event) for event in (*make(1), *beside)]
 
     def _flush(self, kind: Hashable) -> None:
         count, make = self._counts.pop(kind)

@@ -67,6 +67,15 @@ class Denials:
         """Record a request without the run's token. Raises LedgerError."""
         await self._sums.note("unauthorized", lambda count: (Unauthorized(count=count),))
 
+    def left(self, upstream: str, model: str) -> None:
+        """Count a call whose client left before it was decided. Does not yield. Raises LedgerError."""
+        code: CarriageCode = "client_gone"
+
+        def events(count: int) -> tuple[Event, ...]:
+            return (ModelDenied(code=code, final=False, count=count, upstream=upstream, model=model),)
+
+        self._sums.note_later((code, upstream, model), events)
+
     async def no_room(self, count: int) -> None:
         """Record that ``count`` connections were turned away unread. Raises LedgerError."""
         code: CarriageCode = "too_many_connections"

@@ -102,8 +102,12 @@ class OpenCall:
         desk = self._desk
         decision = desk.recorder.refusal() or desk.admission.admit(self._call)
         if isinstance(decision, Wait):
-            with UntilGone(self._peer):
-                decision = await desk.admission.wait(self._call, decision)
+            try:
+                with UntilGone(self._peer):
+                    decision = await desk.admission.wait(self._call, decision)
+            except (ClientGoneError, asyncio.CancelledError):
+                desk.denials.left(self._call.upstream, self._call.model)
+                raise
         if isinstance(decision, Refused):
             return decision
         self._admitted, self._since, self._open = decision, desk.clock.monotonic_us(), True
