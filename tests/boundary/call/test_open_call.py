@@ -247,11 +247,11 @@ def test_a_refusal_leaves_nothing_behind() -> None:
     assert stand.did == ["refused max_usd"]
 
 
-def test_an_agent_that_leaves_while_its_call_waits_takes_it_out_of_the_queue() -> None:
+def test_an_agent_that_leaves_while_its_call_waits_is_recorded_and_sends_nothing() -> None:
     stand = Stand(admits="in turn", leaves=True)
     with pytest.raises(ClientGoneError):
         run(use(stand))
-    assert stand.did == []
+    assert stand.did == ["model.denied"]
 
 
 def test_a_call_ends_once() -> None:
