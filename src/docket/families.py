@@ -43,7 +43,7 @@ class Family:
     places: tuple[str, ...] = ()
     """Variables in which its clients find the region or resource that stands in ``base_url``; the first one counts."""
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """The addresses of places that have one of another kind."""
+    """The addresses of places that have one of another kind; under "" that of no place, where there is one."""
     deployments: bool = False
     """Whether requests name deployments, whose models only the policy or an answer knows."""
     like: tuple[str, ...] = ()
@@ -64,9 +64,8 @@ class Family:
         if "{}" not in self.base_url:
             return self.base_url
         place = next((value for variable in self.places if (value := environ.get(variable, ""))), "")
-        if not _PLACE.fullmatch(place):
-            return None
-        return self.addresses.get(place) or self.base_url.format(place)
+        known = self.addresses.get(place)
+        return known or (self.base_url.format(place) if _PLACE.fullmatch(place) else None)
 
     def given(self, variable: str, url: str) -> str:
         """The base URL that ``url`` in ``variable`` means."""
@@ -184,6 +183,25 @@ FAMILIES: tuple[Family, ...] = (
         like=("openai", "anthropic"),
         deployments=True,
         credentials=(b"authorization", b"api-key"),
+    ),
+    Family(
+        name="vertex",
+        vendor="google",
+        base_url="https://{}-aiplatform.googleapis.com",
+        variables=("GOOGLE_VERTEX_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL"),
+        paths={"ANTHROPIC_VERTEX_BASE_URL": "/v1"},
+        always=False,
+        keys=("GOOGLE_GENAI_USE_VERTEXAI", "CLAUDE_CODE_USE_VERTEX", "ANTHROPIC_VERTEX_PROJECT_ID"),
+        places=("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION"),
+        addresses={
+            "": "https://aiplatform.googleapis.com",
+            "global": "https://aiplatform.googleapis.com",
+            "us": "https://aiplatform.us.rep.googleapis.com",
+            "eu": "https://aiplatform.eu.rep.googleapis.com",
+        },
+        like=("gemini", "anthropic"),
+        errors="google",
+        credentials=(b"authorization", b"x-goog-api-key"),
     ),
 )
 """Every family; the first one is taken where nothing names one."""

@@ -85,3 +85,19 @@ def test_an_upstream_that_the_policy_names_without_an_address_is_an_error_that_s
     with pytest.raises(PolicyError, match=r"upstreams\.azure: its address is not known") as error:
         addresses("[upstreams.azure]")
     assert error.value.hint == "give base_url, or set AZURE_OPENAI_ENDPOINT or AZURE_RESOURCE_NAME"
+
+
+@pytest.mark.parametrize(
+    ("environ", "address"),
+    [
+        ({"GOOGLE_GENAI_USE_VERTEXAI": "true"}, "https://aiplatform.googleapis.com"),
+        ({"CLAUDE_CODE_USE_VERTEX": "1", "CLOUD_ML_REGION": "us-east5"}, "https://us-east5-aiplatform.googleapis.com"),
+        ({"CLAUDE_CODE_USE_VERTEX": "1", "CLOUD_ML_REGION": "eu"}, "https://aiplatform.eu.rep.googleapis.com"),
+        ({"CLAUDE_CODE_USE_VERTEX": "0", "CLOUD_ML_REGION": "eu"}, None),
+        ({"CLAUDE_CODE_USE_VERTEX": "1", "CLOUD_ML_REGION": "x.evil.example/"}, None),
+        ({"ANTHROPIC_VERTEX_BASE_URL": "https://gw.example/vertex/v1/"}, "https://gw.example/vertex"),
+        ({"GOOGLE_VERTEX_BASE_URL": "https://gw.example/vertex/"}, "https://gw.example/vertex/"),
+    ],
+)
+def test_vertex_is_where_its_clients_would_go(environ: dict[str, str], address: str | None):
+    assert addresses(**environ).get("vertex") == address

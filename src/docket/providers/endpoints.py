@@ -88,6 +88,7 @@ TABLE: tuple[Row, ...] = (
         for kind in ("endpoints", "tunedModels")
         for verb in ("generateContent", "streamGenerateContent")
     ),
+    *_rows("vertex", FREE, "v1", "anthropic/models/count-tokens:rawPredict", "models/*:countTokens"),
     *_rows("gemini", UNMETERED, "v1beta", "models/*:rawPredict", "models/*:streamRawPredict"),
     *_rows("gemini", UNMETERED, "v1beta", "endpoints/*:predict", "endpoints/*:rawPredict"),
     Row("POST", "models/*:countTokens", "/v1beta/models/*:countTokens", FREE, "gemini"),
