@@ -18,14 +18,14 @@ from docket.boundary.answers.denials import Denials
 from docket.boundary.answers.refusals import RUN_ENDED, forbidden
 from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.client import HttpClient
-from docket.boundary.call.forward import Forwarder
+from docket.boundary.call.forward import Forwarder, Plan
 from docket.boundary.call.websocket import WebSockets
 from docket.boundary.crowd import LOOK_SECONDS, MAX_CONNECTIONS, Crowd
 from docket.boundary.health import Health
 from docket.boundary.host_field import answers_to
 from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.upstream import Upstreams
-from docket.boundary.http1.wire import RequestHead, WireError, request_framing
+from docket.boundary.http1.wire import Framing, RequestHead, WireError, request_framing
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address
 from docket.clock import Clock
 from docket.control.decision import CarriageCode
@@ -184,9 +184,7 @@ class Boundary:
                 try:
                     head = await connection.head()
                     connection.idle = False
-                    framing = request_framing(head)
-                    if len(head.named.get(b"host", ())) > 1:
-                        raise WireError("more than one Host field")
+                    framing = head.framing or _framing(head)
                 except WireError as error:
                     await self._malformed(connection, error)
                     return
@@ -242,6 +240,9 @@ class Boundary:
     # ── routes ──
 
     def _route(self, head: RequestHead, body: RequestBody, client: HttpClient) -> Awaitable[None]:
+        plan = None if head.known is None else head.known.plan
+        if isinstance(plan, Plan) and body.framing.kind == "sized" and not self._run_ended:
+            return self._forwarder.decide(plan, head, body, client)
         if head.method == b"CONNECT":
             return self._connect(head, client)
         found = address(head.target, self._token)
@@ -297,6 +298,14 @@ class Boundary:
                 return
         await self._denials.unauthorized()
         await client.refuse(forbidden())
+
+
+def _framing(head: RequestHead) -> Framing:
+    """How the body of a request ends. Raises WireError where two readers could disagree, of it or of the host."""
+    framing = request_framing(head)
+    if len(head.named.get(b"host", ())) > 1:
+        raise WireError("more than one Host field")
+    return framing
 
 
 def _said(status: bytes, why: bytes) -> bytes:

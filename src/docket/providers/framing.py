@@ -70,6 +70,8 @@ class Document:
 class Sniffed:
     """Takes the framing from the first byte that is no white space: ``{`` or ``[`` starts a document."""
 
+    __slots__ = ("_chosen", "_document")
+
     def __init__(self, document: Framing) -> None:
         self._document = document
         self._chosen: Framing | None = None

@@ -42,7 +42,7 @@ def call_of(sent: Sent) -> Call:
     return reader.call(sent) if reader is not None else read_request(sent).call()
 
 
-def observer_of(call: Call, *, status: int, media_type: bytes) -> Observer | None:
+def observer_of(call: Call, status: int, media_type: bytes) -> Observer | None:
     """A fresh observer for the answer to ``call``, or None where nothing reads such answers.
 
     ``media_type`` is the answer's in lower case and without parameters, empty where it states none.

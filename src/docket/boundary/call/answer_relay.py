@@ -116,7 +116,9 @@ class AnswerRelay:
         private["response_sha256"] = tee.sha256
         reason = self.reason or (reason_of(seen) if 200 <= head.status < 300 else "status")
         ended = Ended(reason, head.status, error_type, b"retry-after" in head.named)
-        named = text(head.first(b"request-id") or head.first(b"x-request-id"))
+        named = None
+        if b"request-id" in head.named or b"x-request-id" in head.named:
+            named = text(head.first(b"request-id") or head.first(b"x-request-id"))
         return Arrived(ended, seen, tee.size, self.first_byte_at, private, named)
 
     async def finish(self, family: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from docket.boundary.call.open_call import Arrived, Carrier, OpenCall, reason_of
@@ -69,7 +70,7 @@ class BackgroundAnswers:
         call = next((each.call for (name, _), each in self._awaited.items() if name == upstream), None)
         if call is None or not any("responses" in segment.lower() for spelt in readings(path) for segment in spelt):
             return None
-        return lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type)
+        return partial(registry.observer_of, call)
 
     def answered(self, upstream: str, seen: Observation | None) -> OpenCall | None:
         """The open call whose answer has ended in ``seen``, to be ended and closed by who asks. Does not yield."""

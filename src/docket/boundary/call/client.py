@@ -35,7 +35,7 @@ class HttpClient:
         self._framing = NO_BODY
         self._unsent = b""
         self.started = False
-        self.reusable = head.persists
+        self.reusable = head.persists if b"connection" in head.named else head.minor == 1
         self.on_gone = connection.on_gone
         """Call a listener once when the agent leaves; None stops listening."""
 
@@ -56,7 +56,10 @@ class HttpClient:
             framing = UNTIL_CLOSE
         self._framing, self.started = framing, True
         self.reusable = self.reusable and framing.kind != "close" and self._body.done
-        self._unsent = encode_response(head.status, head.reason, crossing(head, framing) + self._persistence())
+        lines = crossing(head, framing)
+        if not (self.reusable and self._head.minor):
+            lines += self._persistence()
+        self._unsent = encode_response(head.status, head.reason, lines)
 
     async def flush(self) -> None:
         """Send the head if it has not left. Raises ClientGoneError."""

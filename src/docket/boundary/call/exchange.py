@@ -61,6 +61,7 @@ class Exchange:
             await relay.carry(self._upstream, request.outgoing, desk.under_way)
             if desk.blobs is not None and tee.recorded:
                 relay.body = await record_body(desk.blobs, tee.recorded, tee.size)
-            await (self._background.keep(call, begun, relay) or begun.end())
+            later = self._background.keep(call, begun, relay) if call.background else None
+            await (later or begun.end())
             await relay.finish(call.endpoint.family)
         return begun

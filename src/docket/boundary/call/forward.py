@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from docket.boundary.call.answer_relay import AnswerRelay
 from docket.boundary.call.background import BackgroundAnswers
@@ -25,7 +25,7 @@ from docket.boundary.call.usage_stripping import UsageStrippingClient
 from docket.boundary.http1.agent_connection import RequestBody
 from docket.boundary.http1.body import Shelf, StreamedBody, TooLargeError, WholeBody, read_whole
 from docket.boundary.http1.coding import CodingError, content_codings, decode_whole
-from docket.boundary.http1.response import Outgoing
+from docket.boundary.http1.response import Outgoing, spelled_around_length
 from docket.boundary.http1.wire import Framing, RequestHead
 from docket.boundary.routes import Route
 from docket.boundary.settings import Settings
@@ -61,16 +61,23 @@ def _method(head: RequestHead) -> str:
 
 
 @value
-class _Asked:
-    """A request below a route's prefix; ``target`` as the agent sent it, ``sent`` as it goes on, with its ``path``."""
+class Plan:
+    """What follows from the head of a request below a route's prefix, whatever its body holds."""
 
     route: Route
     endpoint: Endpoint
-    head: RequestHead
     target: bytes
+    """As the agent sent it, and as it goes on (``sent``), with its ``path``."""
     sent: bytes
     path: str
-    body: RequestBody
+    treatment: Treatment | Refused
+    private: dict[str, Json]
+    """Those of the targets that may be recorded."""
+    codings: list[bytes]
+    retries: int | None
+    credential: str | None
+    spelled: tuple[bytes, bytes] | None
+    """As in ``Outgoing``."""
 
 
 class Forwarder:
@@ -99,70 +106,86 @@ class Forwarder:
         self, route: Route, head: RequestHead, target: bytes, body: RequestBody, client: HttpClient
     ) -> Awaitable[None]:
         """Answer one request, once awaited. Raises ClientGoneError, WireError, LedgerError."""
-        path = target.partition(b"?")[0].decode("latin-1")
         if b"#" in head.target:
             message = "the request target holds a fragment (#), which no server is sent (RFC 9112 section 3.2)"
             return self._desk.denials.turn_away(
                 400, "malformed_target", message, client, family=route.family, upstream=route.name
             )
-        has_body = body.framing.kind == "chunked" or bool(body.framing.length)
+        plan = self._plan(route, head, target, body.framing)
+        if not needs_body(plan.endpoint.kind):
+            return self._pass_through(plan, head, body, client)
+        if head.known is not None and plan.spelled is not None:
+            head.known.plan = plan
+        return self.decide(plan, head, body, client)
+
+    def _plan(self, route: Route, head: RequestHead, target: bytes, framing: Framing) -> Plan:
+        """Work out everything that the head alone decides."""
+        path = target.partition(b"?")[0].decode("latin-1")
         recognise = _recognise if len(path) <= USUAL_PATH else _recognise.__wrapped__
-        endpoint = recognise(route.family, _method(head), path, has_body)
+        endpoint = recognise(route.family, _method(head), path, framing.kind == "chunked" or bool(framing.length))
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
-        asked = _Asked(route, endpoint, head, target, sent or target, path, body)
-        if needs_body(endpoint.kind):
-            return self._decide(asked, client)
-        return self._pass_through(asked, client)
+        private: dict[str, Json] = {"target": recordable(target)}
+        if sent is not None and sent != target:
+            private["amended_target"] = recordable(sent)
+        retries = head.first(b"x-stainless-retry-count") or b""
+        return Plan(
+            route,
+            endpoint,
+            target,
+            sent or target,
+            path,
+            treat(endpoint.kind, usd_cap=self._settings.usd_cap, forward_unmetered=route.forward_unmetered),
+            private,
+            content_codings(head),
+            int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
+            fingerprint(head, self._key),
+            spelled_around_length(route.origin, head, sent or target) if framing.kind == "sized" else None,
+        )
 
-    async def _decide(self, asked: _Asked, client: HttpClient) -> None:
+    async def decide(self, plan: Plan, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
         """Read the body whole, and carry or refuse what it asks for."""
-        route, settings = asked.route, self._settings
+        route, settings = plan.route, self._settings
         try:
-            whole = await read_whole(asked.body, self._shelf)
+            whole = await read_whole(body, self._shelf)
         except (TooLargeError, OSError) as error:
             await self._too_large(route, error, client)
             return
         amended = None
         try:
             try:
-                call = self._call(asked, whole)
+                call = self._call(plan, whole)
             except CodingError:
                 await self._turn_away(route, 413, f"the body expands to more than {MAX_DECODED} bytes", client)
                 return
-            treatment = treat(
-                asked.endpoint.kind,
-                usd_cap=settings.usd_cap,
-                forward_unmetered=route.forward_unmetered,
-            )
-            if isinstance(treatment, Refused):
-                await self._desk.denials.deny(treatment, client, route.family, route.name, call.model)
+            if isinstance(plan.treatment, Refused):
+                await self._desk.denials.deny(plan.treatment, client, route.family, route.name, call.model)
                 return
-            private = _targets(asked)
-            private["request_sha256"] = whole.sha256
+            private = {**plan.private, "request_sha256": whole.sha256}
             if call.private_model is not None:
                 private["model"] = call.private_model
             if self._desk.blobs is not None and settings.record_requests:
                 private["body"] = await record_body(
                     self._desk.blobs, whole.content()[: settings.max_body_bytes], whole.size
                 )
-            amended = self._asking_for_usage(call, asked.head, whole)
-            if amended is not None:
-                private["amended_sha256"] = amended.sha256
-            outgoing = Outgoing(route.origin, asked.head, asked.sent, amended or whole)
-            request = Request(call, outgoing, private, amended is not None or asked.sent != asked.target)
-            tee = self._tee(call, observed=treatment is Treatment.METER)
+            if settings.request_stream_usage and not plan.codings:
+                amended = self._asking_for_usage(call, whole)
+                if amended is not None:
+                    private["amended_sha256"] = amended.sha256
+            outgoing = Outgoing(route.origin, head, plan.sent, amended or whole, (), plan.spelled)
+            request = Request(call, outgoing, private, amended is not None or plan.sent != plan.target)
+            record = settings.max_body_bytes if settings.record_responses else 0
+            observed = plan.treatment is Treatment.METER
+            tee = Tee(partial(registry.observer_of, call) if observed else None, record=record)
             await self._calls.handle(request, client if amended is None else UsageStrippingClient(client), tee)
         finally:
             whole.close()
             if amended is not None:
                 amended.close()
 
-    def _asking_for_usage(self, call: Call, head: RequestHead, whole: WholeBody) -> WholeBody | None:
-        """The body that also asks for usage, where the policy wants that and the request says nothing about it."""
-        if not self._settings.request_stream_usage or content_codings(head):
-            return None
+    def _asking_for_usage(self, call: Call, whole: WholeBody) -> WholeBody | None:
+        """The body that also asks for usage, where the request says nothing about it."""
         content = asking_for_usage(call, whole.content())
         if content is None:
             return None
@@ -176,60 +199,49 @@ class Forwarder:
         amended.trailers = whole.trailers
         return amended
 
-    def _tee(self, call: Call, *, observed: bool) -> Tee:
-        record = self._settings.max_body_bytes if self._settings.record_responses else 0
-        if not observed:
-            return Tee(None, record=record)
-        return Tee(
-            lambda status, media_type: registry.observer_of(call, status=status, media_type=media_type), record=record
-        )
-
-    def _call(self, asked: _Asked, whole: WholeBody) -> Call:
+    def _call(self, plan: Plan, whole: WholeBody) -> Call:
         """What the body asks for. Raises CodingError for a body that expands beyond the bound."""
-        head, route = asked.head, asked.route
-        content, unread = whole.content(), None
-        codings = content_codings(head)
-        if codings:
+        route, content, unread = plan.route, whole.content(), None
+        if plan.codings:
             try:
-                content = decode_whole(content, codings, MAX_DECODED)
+                content = decode_whole(content, plan.codings, MAX_DECODED)
             except CodingError as error:
                 if error.reason == "bomb":
                     raise
-                content, unread = b"", _undecoded(codings)
-        retries = head.first(b"x-stainless-retry-count") or b""
+                content, unread = b"", _undecoded(plan.codings)
         return registry.call_of(
             Sent(
                 route.name,
                 route.provider,
-                asked.endpoint,
-                asked.path,
+                plan.endpoint,
+                plan.path,
                 content,
                 whole.size,
-                int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
-                fingerprint(head, self._key),
+                plan.retries,
+                plan.credential,
                 unread,
                 route.models,
                 route.deployments,
             )
         )
 
-    async def _pass_through(self, asked: _Asked, client: HttpClient) -> None:
+    async def _pass_through(self, plan: Plan, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
         """Forward what is no model call; its record is durable before its end is visible, and made whatever happens."""
-        desk, route = self._desk, asked.route
-        tee = Tee(self._background.watch(route.name, asked.path))
+        desk, route = self._desk, plan.route
+        tee = Tee(self._background.watch(route.name, plan.path))
         relay = AnswerRelay(desk, client, tee)
         try:
-            await relay.carry(self._upstream, Outgoing(route.origin, asked.head, asked.sent, StreamedBody(asked.body)))
+            await relay.carry(self._upstream, Outgoing(route.origin, head, plan.sent, StreamedBody(body)))
         finally:
-            private = _targets(asked)
+            private = dict(plan.private)
             if relay.detail:
                 private["detail"] = relay.detail
             recorded = desk.record(
                 Forwarded(
                     upstream=route.name,
-                    method=asked.head.method.decode("latin-1"),
-                    endpoint=asked.endpoint.name,
-                    endpoint_class=asked.endpoint.kind.value,
+                    method=head.method.decode("latin-1"),
+                    endpoint=plan.endpoint.name,
+                    endpoint_class=plan.endpoint.kind.value,
                     status=relay.status,
                     reason=relay.reason,
                     private=private,
@@ -259,11 +271,3 @@ class Forwarder:
 
 def _undecoded(codings: list[bytes]) -> str:
     return f"its Content-Encoding ({b', '.join(codings).decode('latin-1')}) cannot be undone here"
-
-
-def _targets(asked: _Asked) -> dict[str, Json]:
-    """The target as the agent sent it, and as it went on where that is another."""
-    targets: dict[str, Json] = {"target": recordable(asked.target)}
-    if asked.sent != asked.target:
-        targets["amended_target"] = recordable(asked.sent)
-    return targets

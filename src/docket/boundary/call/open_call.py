@@ -137,7 +137,8 @@ class OpenCall:
         self.ended = arrived.ended
         self.settlement = booked = desk.admission.settle(admitted, call, arrived.ended, arrived.seen)
         event = end_event(call, admitted, arrived, booked, self._since, desk.clock.monotonic_us())
-        return desk.record(event, *booked.warnings, *booked.breaches, *booked.events)
+        further = (*booked.warnings, *booked.breaches, *booked.events)
+        return desk.record(event, *further) if further else desk.recorder.submit(event)
 
     def stay_open(self, carrier: Carrier, ended: Ended) -> asyncio.Future[Any]:
         """Keep the call and its hold beyond its context, to be ended and closed later. Does not yield.

@@ -42,8 +42,7 @@ class Tee:
             return
         try:
             self._observer = self._watch(head.status, head.media_type)
-            codings = content_codings(head)
-            if codings:
+            if b"content-encoding" in head.named and (codings := content_codings(head)):
                 self._decoder = Decoder(codings)
         except CodingError as error:
             self.unread = error.reason

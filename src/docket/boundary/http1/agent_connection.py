@@ -20,8 +20,8 @@ from docket.boundary.http1.wire import (
     Framing,
     Header,
     RequestHead,
+    RequestHeads,
     WireError,
-    parse_request,
 )
 from docket.errors import ClientGoneError
 
@@ -41,6 +41,7 @@ class Connection(Receiver):
         self._writing: set[asyncio.Future[bool]] = set()
         self._paused_writing = False
         self._scanned = 0
+        self._heads = RequestHeads()
         self._listener: Callable[[], None] | None = None
         self.gone = False
         self.idle = True
@@ -114,7 +115,7 @@ class Connection(Receiver):
             raise
         self.start = raw[:START]
         self.requests += 1
-        return parse_request(raw)
+        return self._heads.read(raw)
 
     def _cut_head(self) -> bytes | None:
         buffer = self._buffer
@@ -200,7 +201,7 @@ class RequestBody:
     async def read(self) -> bytes:
         """The next bytes, empty at the end. Raises ClientGoneError, or WireError for broken chunks."""
         while not self.done:
-            data = self._now()
+            data = self.read_ready()
             if data or self.done:
                 return data
             if self._awaited:
@@ -209,7 +210,8 @@ class RequestBody:
             await self._connection.more()
         return b""
 
-    def _now(self) -> bytes:
+    def read_ready(self) -> bytes:
+        """What can be read without waiting, empty where that is nothing. Raises WireError."""
         if self._chunks is None:
             data = self._connection.take(self._left)
             self._left -= len(data)

@@ -47,9 +47,6 @@ class Shelf:
             raise TooLargeError(everything=True)
         self.held += size
 
-    def give(self, size: int) -> None:
-        self.held -= size
-
 
 class WholeBody:
     """A request body that was read whole. ``close`` gives its bytes back to the shelf."""
@@ -71,11 +68,13 @@ class WholeBody:
 
     def add(self, data: bytes) -> None:
         """Take the next bytes. Raises TooLargeError, OSError where the spool has no room."""
-        self.expect(self.size + len(data))
+        size = self.size + len(data)
+        if size > self._shelf.each:
+            self.expect(size)
         self._shelf.take(len(data))
-        self.size += len(data)
+        self.size = size
         self._digest.update(data)
-        if self._file is None and self.size > IN_MEMORY:
+        if self._file is None and size > IN_MEMORY:
             self._file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 (closed by close)
             self._file.writelines(self._parts)
             self._parts.clear()
@@ -100,7 +99,9 @@ class WholeBody:
 
     def whole(self) -> bytes | None:
         """All of it where it lies in memory, else None."""
-        return None if self._file is not None else self.content()
+        if self._file is not None:
+            return None
+        return self._parts[0] if len(self._parts) == 1 else self.content()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """Its bytes in order."""
@@ -119,7 +120,7 @@ class WholeBody:
         """Forget the bytes. May be called twice."""
         if not self._closed:
             self._closed = True
-            self._shelf.give(self.size)
+            self._shelf.held -= self.size
         self._parts.clear()
         if self._file is not None:
             self._file.close()
@@ -129,10 +130,10 @@ async def read_whole(body: RequestBody, shelf: Shelf) -> WholeBody:
     """Read ``body`` whole. Raises TooLargeError, ClientGoneError, WireError, OSError."""
     whole = WholeBody(shelf, body.framing)
     try:
-        if body.framing.kind == "sized":
+        if body.framing.length > shelf.each:
             whole.expect(body.framing.length)
         while not body.done:
-            whole.add(await body.read())
+            whole.add(body.read_ready() or await body.read())
     except BaseException:
         whole.close()
         raise

@@ -31,7 +31,9 @@ class Receiver(asyncio.Protocol):
         if len(self._buffer) > HIGH_WATER and not self._paused_reading:
             self._paused_reading = True
             self.transport.pause_reading()
-        wake(self._reading)
+        waiter = self._reading
+        if waiter is not None and not waiter.done():
+            waiter.set_result(True)
 
     def _coming(self) -> asyncio.Future[bool]:
         """To wait for bytes beyond those received: whether there are any."""

@@ -24,10 +24,11 @@ from docket.boundary.http1.wire import (
     encode_chunk,
     encode_last_chunk,
     encode_request,
-    ends_for_every_reader,
+    may_be_followed,
     response_framing,
 )
 from docket.errors import DocketError, UpstreamError
+from docket.primitives.canonical import MAX_INT
 from docket.primitives.frozen import value
 
 
@@ -61,6 +62,12 @@ class Outgoing:
     body: Sendable
     added: tuple[bytes, ...] = ()
     """Field lines for the operator's proxy, which go no further."""
+    spelled: tuple[bytes, bytes] | None = None
+    """The head as it goes out with a sized body, before and after the length of it, where that was worked out."""
+
+
+_MARK = b": %d\r\n" % MAX_INT
+"""In place of a length: no body is so long."""
 
 
 class Response:
@@ -81,30 +88,39 @@ class Response:
         self.ended = False
         self.trailers: tuple[Header, ...] = ()
 
-    async def begin(self, tasks: asyncio.TaskGroup, request: Outgoing, informed: Informed) -> None:
-        """Send the request and read the head of its answer. Raises UpstreamError."""
-        head, body = request.head, request.body
-        out = encode_request(head.method, request.target, request_fields(request, body.framing))
-        whole = body.whole()
-        if whole is None:
-            self._sender = tasks.create_task(self._send(out, body))
-        else:
-            self._link.transport.write(out + _framed(whole, body))
+    async def begin(self, tasks: asyncio.TaskGroup, request: Outgoing, informed: Informed) -> Response:
+        """Send the request and read the head of its answer. Return this. Raises UpstreamError; it is closed then."""
         try:
+            body, framing = request.body, request.body.framing
+            if request.spelled is not None and framing.kind == "sized":
+                before, after = request.spelled
+                out = before + b"%d" % framing.length + after
+            else:
+                out = encode_request(request.head.method, request.target, request_fields(request, framing))
+            whole = body.whole()
+            if whole is None:
+                self._sender = tasks.create_task(self._send(out, body))
+            else:
+                self._link.transport.write(out + (whole if framing.kind == "sized" else _framed(whole, body)))
             answer = await self._link.final_head(self._silence, informed)
             if answer.status == 101:
                 raise UpstreamError("the upstream switched protocols unasked", reason="truncated")
             self.framing = response_framing(answer, self._method)
         except WireError as error:
+            self.close()
             raise UpstreamError(f"malformed answer: {error}", reason="truncated") from error
         except UpstreamError as error:
             raise self._why(error) from error
+        except BaseException:
+            self.close()
+            raise
         self.head = answer
         self._left = self.framing.length
         if self.framing.kind == "chunked":
             self._chunks = ChunkedDecoder()
         if self.framing.kind == "none":
             self._finish()
+        return self
 
     async def _send(self, out: bytes, body: Sendable) -> None:
         """Send a body piece by piece; whatever breaks off the sending ends the exchange for that reason."""
@@ -172,7 +188,7 @@ class Response:
         sending = self._sender is not None and not self._sender.done()
         unasked = self._chunks is not None and self._chunks.rest
         clean = not sending and not unasked and self.framing.kind != "close" and not self._link.ended
-        if clean and self.head.persists and ends_for_every_reader(self.head):
+        if clean and may_be_followed(self.head):
             self._given_back = True
             self._keep(self._link)
         else:
@@ -188,12 +204,25 @@ class Response:
 
 def request_fields(request: Outgoing, framing: Framing) -> list[bytes]:
     """The field lines of a request on its way upstream."""
-    fields = crossing(request.head, framing, host=request.origin.authority)
-    if request.origin.authorization is not None:
+    return [*_fields(request.origin, request.head, framing), *request.added]
+
+
+def _fields(origin: Origin, head: RequestHead, framing: Framing) -> list[bytes]:
+    fields = crossing(head, framing, host=origin.authority)
+    if origin.authorization is not None:
         fields = [line for line in fields if line[:14].lower() != b"authorization:"]
-        fields.append(b"Authorization: %b" % request.origin.authorization)
-    fields += request.added
+        fields.append(b"Authorization: %b" % origin.authorization)
     return fields
+
+
+def spelled_around_length(origin: Origin, head: RequestHead, target: bytes) -> tuple[bytes, bytes] | None:
+    """The head of a request to ``origin`` as it goes out, before and after the length of its sized body.
+
+    None where the field that states the length is not the one place of its kind.
+    """
+    raw = encode_request(head.method, target, _fields(origin, head, Framing("sized", MAX_INT)))
+    before, mark, after = raw.partition(_MARK)
+    return (before + b": ", b"\r\n" + after) if mark and mark not in after else None
 
 
 def _framed(whole: bytes, body: Sendable) -> bytes:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict, deque
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
+from typing import Any
 
 from docket.boundary.http1.egress_proxy import ProxyRule
 from docket.boundary.http1.origin import Origin
@@ -78,22 +80,24 @@ class Upstreams:
         self._context = context
         self._idle: defaultdict[Origin, Idle] = defaultdict(Idle)
 
-    async def open(self, request: Outgoing, informed: Informed) -> Response:
+    def open(self, request: Outgoing, informed: Informed) -> Coroutine[Any, Any, Response]:
         """Send a request and return once the head of its answer is there; ``informed`` gets every 1xx before it.
 
         Raises UpstreamError, its reason ``connect``, ``timeout``, ``stale`` or ``truncated``.
         """
         idle = self._idle[request.origin]
-        link = idle.take() or await self._connect(request.origin)
-        response = Response(link, request.head.method, self._limits.silence, idle.keep)
-        try:
-            if self._by_proxy and request.origin.scheme == "http":
-                request = self._proxied(request)
-            await response.begin(self._tasks, request, informed)
-        except BaseException:
-            response.close()
-            raise
-        return response
+        link = idle.take()
+        return self._connect_and_begin(request, informed) if link is None else self._begin(link, request, informed)
+
+    async def _connect_and_begin(self, request: Outgoing, informed: Informed) -> Response:
+        link = await self._connect(request.origin)
+        return await self._begin(link, request, informed)
+
+    def _begin(self, link: Link, request: Outgoing, informed: Informed) -> Coroutine[Any, Any, Response]:
+        response = Response(link, request.head.method, self._limits.silence, self._idle[request.origin].keep)
+        if self._by_proxy and request.origin.scheme == "http":
+            request = self._proxied(request)
+        return response.begin(self._tasks, request, informed)
 
     async def upgrade(self, request: Outgoing) -> tuple[ResponseHead, Link]:
         """Ask for another protocol on a connection of its own (RFC 9110 section 7.8): the final head, and the bytes.
@@ -124,7 +128,8 @@ class Upstreams:
             return request
         credential = self._proxy.credential(origin)
         fields = () if credential is None else (_proxy_authorization(credential),)
-        return replace(request, target=b"http://" + origin.authority + request.target, added=fields)
+        target = b"http://" + origin.authority + request.target
+        return replace(request, target=target, added=fields, spelled=None)
 
     async def _connect(self, origin: Origin) -> Link:
         where = f"{origin.host}:{origin.port}"

@@ -36,6 +36,7 @@ class Link(Receiver):
         """Whether it carried an answer before and its next one has not begun."""
         self.agent_sends = False
         """Whether this side waits for more of the agent's request: the upstream's silence does not count meanwhile."""
+        self._scanned = 0
         self._watch: asyncio.TimerHandle | None = None
         self._silence = self._since = 0.0
 
@@ -85,7 +86,7 @@ class Link(Receiver):
 
         Those seconds count from now, or, where they do not begin ``anew``, from where they were counted before.
         """
-        coming = self._coming()
+        coming = self._reading = self._loop.create_future()
         if self.ended:
             coming.set_result(False)
             return coming
@@ -118,17 +119,24 @@ class Link(Receiver):
 
         Raises UpstreamError where the connection ends before it, WireError where it is malformed.
         """
-        scanned = 0
-        while True:
-            end = self._buffer.find(b"\r\n\r\n", max(0, scanned - 3))
-            if end >= 0:
-                self.reused = False
-                return parse_response(self.take(end + 4)[:-4])
-            scanned = len(self._buffer)
-            if scanned > MAX_RESPONSE_HEAD:
-                raise WireError(f"the head is longer than {MAX_RESPONSE_HEAD} bytes")
+        while (head := self._next_head()) is None:
             if not await self.more(silence, anew=anew):
                 raise UpstreamError("the connection ended before the head", reason="truncated")
+        return head
+
+    def _next_head(self) -> ResponseHead | None:
+        """The head that has arrived, None where it is not whole. Raises WireError."""
+        buffer = self._buffer
+        if not buffer:
+            return None
+        end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))
+        if end >= 0:
+            self.reused, self._scanned = False, 0
+            return parse_response(self.take(end + 4)[:-4])
+        self._scanned = len(buffer)
+        if self._scanned > MAX_RESPONSE_HEAD:
+            raise WireError(f"the head is longer than {MAX_RESPONSE_HEAD} bytes")
+        return None
 
     async def final_head(self, silence: float, informed: Informed | None) -> ResponseHead:
         """The head of the answer, or of a switch of protocols (101); ``informed`` gets every interim one before it.
@@ -138,14 +146,20 @@ class Link(Receiver):
         """
         begun, anew = self._loop.time(), True
         interim = 0
-        while (head := await self.head(silence, anew=anew)).status < 200 and head.status != 101:
+        while True:
+            head = self._next_head() if self._buffer else None
+            while head is None:
+                if not await self.more(silence, anew=anew):
+                    raise UpstreamError("the connection ended before the head", reason="truncated")
+                head = self._next_head()
+            if head.status >= 200 or head.status == 101:
+                return head
             interim += 1
             if interim > MAX_INTERIM:
                 raise WireError(f"more than {MAX_INTERIM} interim answers")
             anew = self._loop.time() - begun < INTERIM_SECONDS
             if informed is not None:
                 await informed(head)
-        return head
 
     async def write(self, data: bytes) -> None:
         """Send, waiting for room. An upstream that ended its side is noticed by the reader, who knows its answer."""

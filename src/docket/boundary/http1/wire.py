@@ -33,6 +33,9 @@ _REQUEST_LINE = re.compile(rb"(" + _TOKEN + rb") ([^\x00-\x20\x7f]+) HTTP/([0-9]
 _STATUS_LINE = re.compile(rb"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: ([^\x00\r\n]*))?")
 _LINE = _TOKEN + rb":[^\x00\r\n]*"
 _SECTION = re.compile(_LINE + rb"(?:\r\n" + _LINE + rb")*")
+_LENGTH_LINE = re.compile(
+    rb"\r\n(content-length:[ \t]*([0-9]{1,%d})[ \t]*)(?=\r\n|\Z)" % MAX_SIZE_DIGITS, re.IGNORECASE
+)
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,%d})[ \t]*(?:;[^\x00\r\n]*)?" % MAX_SIZE_DIGITS)
 
 
@@ -120,12 +123,69 @@ class Head:
 class RequestHead(Head):
     """The head of a request; ``target`` is as sent."""
 
-    __slots__ = ("method", "target")
+    __slots__ = ("framing", "known", "method", "target")
 
     def __init__(self, method: bytes, target: bytes, minor: int, lines: Iterable[bytes]) -> None:
         super().__init__(minor, lines)
         self.method = method
         self.target = target
+        self.framing: Framing | None = None
+        """How its body ends, where that was worked out already."""
+        self.known: Known | None = None
+        """Of a head that may come again: what readers worked out of it, the length of its body apart."""
+
+    def with_length(self, line: bytes, length: int) -> RequestHead:
+        """Return the same head with ``line`` in place of its one Content-Length field, which states ``length``."""
+        again = RequestHead.__new__(RequestHead)
+        again.minor, again.method, again.target, again.known = self.minor, self.method, self.target, self.known
+        again.framing = Framing("sized", length) if length else NO_BODY
+        again.named = {**self.named, b"content-length": [line]}
+        again.lines = self.lines.copy()
+        again.lines[again.lines.index((b"content-length", self.named[b"content-length"][0]))] = (
+            b"content-length",
+            line,
+        )
+        return again
+
+
+class Known:
+    """Room for what a reader of a head worked out once for all heads that are equal to it but for the body's length."""
+
+    __slots__ = ("plan",)
+
+    def __init__(self) -> None:
+        self.plan: object = None
+
+
+class RequestHeads:
+    """Reads the heads of one connection: one that equals the last but for the length of its body is not read again.
+
+    Clients send the same head with every call of a conversation. Only a head for which somebody worked out a plan is
+    compared, so nothing but a head that was found good and routed is ever taken as read.
+    """
+
+    __slots__ = ("_after", "_before", "_last")
+
+    def __init__(self) -> None:
+        self._last: RequestHead | None = None
+        self._before = self._after = b""
+
+    def read(self, raw: bytes) -> RequestHead:
+        """As ``parse_request``."""
+        found = _LENGTH_LINE.search(raw)
+        if found is None:
+            return parse_request(raw)
+        start, end = found.span(2)
+        last = self._last
+        if last is not None and raw[:start] == self._before and raw[end:] == self._after:
+            known = last.known
+            if known is not None and known.plan is not None:
+                return last.with_length(found[1], int(found[2]))
+        head = parse_request(raw)
+        if len(head.named.get(b"content-length", ())) == 1:
+            head.known = Known()
+            self._last, self._before, self._after = head, raw[:start], raw[end:]
+        return head
 
 
 class ResponseHead(Head):
@@ -150,7 +210,7 @@ def parse_request(head: bytes) -> RequestHead:
         raise WireError("malformed request line")
     if match[3] != b"1":
         raise WireError("only HTTP/1.0 and HTTP/1.1 are spoken here", status=505)
-    return RequestHead(match[1], match[2], 1 if match[4] != b"0" else 0, _lines(rest))
+    return RequestHead(match[1], match[2], 1 if match[4] != b"0" else 0, _lines(rest) if rest else ())
 
 
 def parse_response(head: bytes) -> ResponseHead:
@@ -159,12 +219,10 @@ def parse_response(head: bytes) -> ResponseHead:
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
         raise WireError("malformed status line")
-    return ResponseHead(1 if match[1] != b"0" else 0, int(match[2]), match[3] or b"", _lines(rest))
+    return ResponseHead(1 if match[1] != b"0" else 0, int(match[2]), match[3] or b"", _lines(rest) if rest else ())
 
 
 def _lines(section: bytes) -> list[bytes]:
-    if not section:
-        return []
     if not _SECTION.fullmatch(section):
         raise WireError("malformed header field")
     return section.split(b"\r\n")
@@ -196,9 +254,11 @@ def response_framing(head: ResponseHead, method: bytes) -> Framing:
     return _chunked(head) if b"transfer-encoding" in head.named else sized
 
 
-def ends_for_every_reader(head: ResponseHead) -> bool:
-    """Whether no reader could look for more of the response: else its connection must not carry another one."""
+def may_be_followed(head: ResponseHead) -> bool:
+    """Whether the connection may carry another response: it persists, and no reader could look for more of this one."""
     named = head.named
+    if (b"connection" in named or head.minor != 1) and not head.persists:
+        return False
     if head.status == 204:
         return b"transfer-encoding" not in named and b"content-length" not in named
     return not (b"transfer-encoding" in named and b"content-length" in named)
