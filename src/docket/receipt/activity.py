@@ -9,6 +9,7 @@ from docket.errors import FormatError
 from docket.ledger.chain import Entry
 from docket.ledger.events import (
     CapExceeded,
+    Event,
     Forwarded,
     FsChange,
     FsSnapshot,
@@ -56,10 +57,9 @@ class Activity:
         self.sessions = 0
         self.elapsed_us = 0
 
-    def add(self, entry: Entry) -> None:
-        """Take the next entry of the ledger."""
+    def add(self, entry: Entry, event: Event) -> None:
+        """Take the next entry of the ledger, and the event that it holds."""
         self.elapsed_us = entry.elapsed_us
-        event = entry.event
         match event:
             case ModelRequest() | ModelResponse() | ModelError():
                 return

@@ -60,7 +60,7 @@ class Totals:
     def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
         event = entry.event
-        self.activity.add(entry)
+        self.activity.add(entry, event)
         match event:
             case ModelRequest():
                 self.requests += 1
