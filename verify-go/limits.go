@@ -21,4 +21,5 @@ const (
 	maxRows      = 10_000
 	maxPrices    = 65_536
 	maxSentences = 1024 // of limits, and of findings
+	maxSeqs      = 20   // events that a finding lists
 )

@@ -2,15 +2,20 @@ package main
 
 import (
 	"errors"
+	"fmt"
 )
 
-// Section 7, R-1 and R-2: the members of a receipt.
+// Section 7, R-1, R-2 and R-14: the members of a receipt.
 
 var (
 	isRow         = exactly(need("call", isCount), need("model", isString), need("provider", isString), need("tier", isString), need("seq", isNatural), need("usage", isObject))
 	isModelTotal  = object(need("provider", isString), need("model", isString), need("calls", isNatural), maybe("cost_usd", isAmount))
 	isPriceRow    = exactly(need("provider", isString), need("model", isString), need("tier", isString), need("kind", isName), need("unit_usd", isPrice), need("per", isPer))
 	isStart       = exactly(need("event", isObject), need("proof", isProof), maybe("checkpoint", isString), maybe("end", isPair))
+	isFinding     = object(
+		need("rule", isName), need("severity", oneOf("info", "warning", "error")), need("confidence", oneOf("deterministic", "heuristic")),
+		need("summary", isString), need("seqs", listOf(1, maxSeqs, isNatural)), need("count", isCount), need("impact", isImpact), need("remedy", isString),
+	)
 	isBounded     = object(need("booked", isNatural), maybe("limit", isNatural))
 	receiptFields = []field{
 		need("format", oneOf("docket-receipt/1")),
@@ -53,7 +58,7 @@ var (
 		need("enforcement", object(need("mechanisms", isObject), need("violations", isNatural))),
 		need("ops", isOps),
 		maybe("cache", object(need("hits", isNatural), maybe("policy", isObject), maybe("saved_usd", isAmount))),
-		need("findings", listOf(0, maxSentences, isObject)),
+		need("findings", listOf(0, maxSentences, isFinding)),
 		need("ledger", object(need("format", oneOf("docket-ledger/1")), need("size", isCount), need("root", hex64), need("head", hex64), need("checkpoint", isString))),
 		need("starts", listOf(1, maxSessions, isStart)),
 		maybe("end", isPair),
@@ -61,6 +66,23 @@ var (
 		need("signatures", listOf(0, 2, exactly(need("role", oneOf("run", "operator")), need("alg", oneOf("ed25519")), need("key", hex64), need("value", hex128)))),
 	}
 )
+
+// isImpact has a figure exactly where it is not unknown.
+func isImpact(v *Value) bool {
+	known := object(need("is", oneOf("exact", "at-least", "at-most")), need("usd", isAmount))
+	return known(v) || object(need("is", oneOf("unknown")))(v) && v.Get("usd") == nil
+}
+
+// refers says whether the events of a finding grow, are as many as its count says, and lie in a ledger of that size.
+func refers(finding *Value, size int64) bool {
+	seqs, count := finding.Get("seqs").Items, finding.Get("count").Num
+	for i := 1; i < len(seqs); i++ {
+		if seqs[i].Num <= seqs[i-1].Num {
+			return false
+		}
+	}
+	return seqs[len(seqs)-1].Num < size && count <= size && int64(len(seqs)) == min(count, maxSeqs)
+}
 
 func isPercentiles(v *Value) bool {
 	if !object(need("count", isNatural))(v) {
@@ -115,6 +137,11 @@ func readReceipt(data []byte) (*Receipt, error) {
 		return nil, errors.New("a signed receipt without a checkpoint")
 	case !r.recovered() && roles != "run " && roles != "run operator ":
 		return nil, errors.New("the roles of the signatures are neither run nor run, operator")
+	}
+	for i := range doc.Get("findings").Items {
+		if !refers(&doc.Get("findings").Items[i], r.size) {
+			return nil, fmt.Errorf("findings[%d]: its events do not grow, lie outside the ledger, or are not as many as it says", i)
+		}
 	}
 	return r, nil
 }

@@ -8,6 +8,7 @@ export const MAX_PROOF = 4_194_304;
 export const MAX_MARKS = 524_288; // of the bytes , [ and { in a receipt or proof: bounds the values that are held
 export const MAX_PRICES = 65_536;
 export const MAX_SENTENCES = 1024; // of limits, and of findings
+export const MAX_SEQS = 20; // events that a finding lists
 export const MAX_COUNTS = 256;
 export const MAX_SESSIONS = 1024;
 export const MAX_OPEN = 65_536;

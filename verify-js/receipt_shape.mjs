@@ -1,9 +1,9 @@
-// Section 7, R-1 and R-2: the members of a receipt.
+// Section 7, R-1, R-2 and R-14: the members of a receipt.
 
 import { documentOf } from "./canonical.mjs";
 import { Fail } from "./checks.mjs";
 import { isAmount, isPrice } from "./decimals.mjs";
-import { MAX_PAIRS, MAX_PRICES, MAX_SENTENCES, MAX_SESSIONS, MAX_SURVIVORS } from "./limits.mjs";
+import { MAX_PAIRS, MAX_PRICES, MAX_SENTENCES, MAX_SEQS, MAX_SESSIONS, MAX_SURVIVORS } from "./limits.mjs";
 import {
   exactly, isBoolean, isCount, isCounts, isDocket, isEvidence, isExit, isHex128, isHex64, isName, isNatural,
   isObject, isPair, isProof, isString, isTime, listOf, oneOf, optional, shape,
@@ -16,6 +16,15 @@ const isLatency = (v) => {
   const names = ["p50", "p95", "p99", "max"];
   return isObject(v) && isNatural(v.count) && names.every((name) => (v.count > 0 ? isNatural(v[name]) : v[name] === undefined));
 };
+const hasFigure = shape({ is: oneOf("exact", "at-least", "at-most"), usd: isAmount });
+const hasNone = shape({ is: oneOf("unknown"), usd: (v) => v === undefined });
+const isFinding = shape({
+  rule: isName, severity: oneOf("info", "warning", "error"), confidence: oneOf("deterministic", "heuristic"), summary: isString,
+  seqs: listOf(isNatural, MAX_SEQS, 1), count: isCount, impact: (v) => hasFigure(v) || hasNone(v), remedy: isString,
+});
+/** Whether the events of a finding grow, are as many as its count says, and lie in a ledger of that size. */
+const refers = ({ seqs, count }, size) =>
+  seqs.every((seq, i) => i === 0 || seq > seqs[i - 1]) && seqs.at(-1) < size && count <= size && seqs.length === Math.min(count, MAX_SEQS);
 const isUse = shape({ booked: isNatural, limit: optional(isNatural) });
 const isReceipt = shape({
   format: oneOf("docket-receipt/1"),
@@ -60,7 +69,7 @@ const isReceipt = shape({
   enforcement: shape({ mechanisms: isObject, violations: isNatural }),
   ops: shape({ evidence: isEvidence }),
   cache: optional(shape({ hits: isNatural, policy: optional(isObject), saved_usd: optional(isAmount) })),
-  findings: listOf(isObject, MAX_SENTENCES),
+  findings: listOf(isFinding, MAX_SENTENCES),
   ledger: shape({ format: oneOf("docket-ledger/1"), size: isCount, root: isHex64, head: isHex64, checkpoint: isString }),
   starts: listOf(
     exactly({ event: isObject, proof: isProof, checkpoint: optional(isString), end: optional(isPair) }), MAX_SESSIONS, 1,
@@ -83,6 +92,9 @@ export function receiptOf(bytes) {
     if (roles !== "") throw new Fail("receipt.form", "a recovered receipt with a signature");
   } else if (receipt.ledger.checkpoint === "" || (roles !== "run" && roles !== "run,operator")) {
     throw new Fail("receipt.form", "a signed receipt without checkpoint or run signature");
+  }
+  if (!receipt.findings.every((finding) => refers(finding, receipt.ledger.size))) {
+    throw new Fail("receipt.form", "a finding whose events do not grow, lie outside the ledger, or are not as many as it says");
   }
   return { receipt, parsed };
 }

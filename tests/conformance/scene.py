@@ -17,6 +17,19 @@ OPERATOR = key("operator")
 LEDGER_ONLY = ("ledger.jsonl",)
 
 
+FINDING: dict[str, Any] = {
+    "rule": "retry-storm",
+    "severity": "warning",
+    "confidence": "deterministic",
+    "summary": "It failed twice.",
+    "seqs": [2, 3],
+    "count": 2,
+    "impact": {"is": "exact", "usd": "0.5"},
+    "remedy": "Wait longer.",
+}
+"""As a receipt holds it."""
+
+
 def short(*, signed: bool = False, calls: int = 1, docket: str = "DKT-20261130-0123456789") -> Recording:
     """A start, a checkpoint, calls, an end."""
     run = Recording(docket=docket, operator=OPERATOR if signed else None)

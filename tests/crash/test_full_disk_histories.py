@@ -201,7 +201,7 @@ async def sealed(run: RunDirectory, writer: LedgerWriter, past: Past, keys: Keys
         tables=tuple(TABLE for _ in past.sessions),
     )
     elsewhere = (run.path.parent.parent / "elsewhere",)
-    await seal(run, writer, past.totals, lambda: receipt, keys, past.starts, os.urandom, elsewhere)
+    await seal(run, writer, past.totals, past.findings, lambda: receipt, keys, past.starts, os.urandom, elsewhere)
 
 
 def disclosed(run: RunDirectory) -> tuple[int, int, Counter[str], str]:

@@ -367,7 +367,7 @@ class Recording:
     def unsigned(self, **changes: Any) -> JsonObject:
         """The receipt without signatures."""
         return build.build(
-            self.run(**changes), self.totals, self.anchor(), self.salts, operator=self.operator is not None
+            self.run(**changes), self.totals, (), self.anchor(), self.salts, operator=self.operator is not None
         )
 
     def signed(self, receipt: JsonObject) -> JsonObject:

@@ -165,6 +165,7 @@ async def continue_run(
     guard = Guard("continue", None, taken.past.before)
     writer = LedgerWriter.resume(taken.run, taken.lock, taken.past.read, key=keys.run, clock=clock, guard=guard)
     writer.observe(taken.past.totals.add)
+    writer.observe(taken.past.findings.add)
     start = await writer.append_watched(
         make_start(
             docket=taken.run.name,
@@ -193,7 +194,10 @@ async def continue_run(
         policy=POLICY,
         tables=(*taken.past.tables, TABLE),
     )
-    await seal(taken.run, writer, taken.past.totals, lambda: receipt, keys, taken.past.starts, os.urandom, elsewhere=())
+    past = taken.past
+    await seal(
+        taken.run, writer, past.totals, past.findings, lambda: receipt, keys, past.starts, os.urandom, elsewhere=()
+    )
     await writer.close()
     taken.run.close()
     return decode_object((path / RECEIPT).read_bytes()[:-1])

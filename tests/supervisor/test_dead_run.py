@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,3 +80,19 @@ async def test_without_a_right_note_the_receipt_says_less_and_never_more(tmp_pat
     else:
         (path / RESERVE).write_bytes(found[how])
     assert closed(path) == ("unknown", 0, "recovered")
+
+
+async def test_the_receipt_of_a_run_that_died_holds_what_its_ledger_shows(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    writer = LedgerWriter.create(run, key=KEY, clock=SystemClock())
+    await writer.append_watched(first_start(run.name, KEY))
+    await writer.append(policy_applied())
+    for call in range(1, 8):  # the same bytes each time
+        await writer.append(request(call))
+        await writer.append(response(call))
+    await writer.checkpoint()
+    await writer.close()
+    run.close()
+    closed(run.path)
+    receipt: Any = decode_object((run.path / RECEIPT).read_bytes()[:-1])
+    assert [(each["rule"], each["seqs"]) for each in receipt["findings"]] == [("runaway-loop", [4, 6, 8, 10, 12, 14])]

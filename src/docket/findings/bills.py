@@ -65,7 +65,7 @@ class PremiumForSmallCalls(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for (provider, model), small in self._models.items():
-            if small.basis.count < self.limit("calls"):
+            if small.basis.count < self.limits["calls"]:
                 continue
             impact, cheaper = small.cost.bound(), self._cheaper(provider, small)
             compared = "The figure is all that they cost."
@@ -88,10 +88,10 @@ class PremiumForSmallCalls(Rule):
         price = small.prices.get("output")
         return (
             price is not None
-            and price.pico >= self.limit("usd") * PICO
+            and price.pico >= self.limits["usd"] * PICO
             and isinstance(call.end, ModelResponse)
-            and call.context <= self.limit("context")
-            and 0 < call.output <= self.limit("output")
+            and call.context <= self.limits["context"]
+            and 0 < call.output <= self.limits["output"]
         )
 
     def _cheaper(self, provider: str, small: _Small) -> tuple[str, int] | None:
@@ -138,8 +138,8 @@ class Concentration(Rule):
 
     def findings(self) -> Iterator[Finding]:
         top = sum(pico for pico, _ in self._top)
-        enough = self._bills >= self.limit("calls") and self._spent.pico * 100 >= self.limit("cents") * PICO
-        if not enough or top * 100 < self._spent.pico * self.limit("percent"):
+        enough = self._bills >= self.limits["calls"] and self._spent.pico * 100 >= self.limits["cents"] * PICO
+        if not enough or top * 100 < self._spent.pico * self.limits["percent"]:
             return
         impact = Cost(top, self._spent.below, self._spent.above).impact()
         whole = impact.relation == "exact"
@@ -184,7 +184,7 @@ class TruncatedAnswers(Rule):
             return
         cut = self._models.setdefault(call.key, _Cut())
         cut.answers += 1
-        meant = call.request.max_output is not None and call.request.max_output <= self.limit("limit")
+        meant = call.request.max_output is not None and call.request.max_output <= self.limits["limit"]
         if end.reason == "incomplete" and not meant and end.finish is not None and end.finish.lower() in LENGTHS:
             cut.basis.add(call.end_seq)
             cut.cost.add(end)
@@ -192,7 +192,7 @@ class TruncatedAnswers(Rule):
     def findings(self) -> Iterator[Finding]:
         for (_, model), cut in self._models.items():
             number = cut.basis.count
-            if number >= self.limit("calls") and number * 100 >= cut.answers * self.limit("percent"):
+            if number >= self.limits["calls"] and number * 100 >= cut.answers * self.limits["percent"]:
                 yield self.found(
                     "deterministic",
                     f"{number:,} of {cut.answers:,} answers of {named(model)} were cut off at the limit of output. The "
@@ -240,15 +240,15 @@ class IdleSpend(Rule):
             return
         polls = self._models.setdefault(call.key, _Polls())
         last, polls.last_us = polls.last_us, call.ended_us
-        paused = last is not None and call.begun_us - last >= self.limit("pause") * 1_000_000
-        if not (paused and call.metered and 0 < call.output <= self.limit("output")):
+        paused = last is not None and call.begun_us - last >= self.limits["pause"] * 1_000_000
+        if not (paused and call.metered and 0 < call.output <= self.limits["output"]):
             self._settle(polls)
             return
         polls.row.add(call.end_seq)
         polls.row_cost.add(call.end)
 
     def findings(self) -> Iterator[Finding]:
-        if self._gone.count >= self.limit("gone"):
+        if self._gone.count >= self.limits["gone"]:
             yield self.found(
                 "deterministic",
                 f"The agent hung up on {self._gone.count:,} answers before they ended; what they cost until then is "
@@ -261,21 +261,23 @@ class IdleSpend(Rule):
             basis, cost = Basis(), Cost()
             basis.add_all(polls.basis)
             cost.add_all(polls.cost)
-            if polls.row.count >= self.limit("polls"):
+            if polls.row.count >= self.limits["polls"]:
                 basis.add_all(polls.row)
                 cost.add_all(polls.row_cost)
             if basis.count:
                 yield self.found(
                     "heuristic",
-                    f"{basis.count:,} calls to {named(model)} came after a pause of {self.limit('pause')} s or more "
-                    f"and got at most {self.limit('output')} tokens each: it looks like waiting for something.",
+                    f"{basis.count:,} calls to {named(model)} came after a pause of {self.limits['pause']} s or more "
+                    f"and got at most {self.limits['output']} tokens each: it looks like waiting for something.",
                     basis.seqs,
                     basis.count,
                     cost.bound(),
                 )
 
     def _settle(self, polls: _Polls) -> None:
-        if polls.row.count >= self.limit("polls"):
+        if not polls.row.count:
+            return
+        if polls.row.count >= self.limits["polls"]:
             polls.basis.add_all(polls.row)
             polls.cost.add_all(polls.row_cost)
         polls.row, polls.row_cost = Basis(), Cost()

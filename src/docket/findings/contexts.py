@@ -115,7 +115,7 @@ class CacheMiss(Rule):
         return None
 
     def _wasted(self, state: _Conversation) -> bool:
-        enough = state.writes.count >= self.limit("calls") and state.written >= self.limit("tokens")
+        enough = state.writes.count >= self.limits["calls"] and state.written >= self.limits["tokens"]
         return enough and not state.read and state.surcharge > 0
 
     def _write(self, state: _Conversation, call: Call, fresh: Item | None, written: int) -> None:
@@ -133,10 +133,11 @@ class CacheMiss(Rule):
     def _grow(self, state: _Conversation, call: Call, fresh: Item | None, *, cached: bool) -> None:
         again = state.context
         goes_on = (
-            not cached and fresh is not None and again >= self.limit("tokens") and again < call.context <= 2 * again
+            not cached and fresh is not None and again >= self.limits["tokens"] and again < call.context <= 2 * again
         )
         if not goes_on or fresh is None:
-            state.row, state.row_pico = Basis(), []
+            if state.row.count:
+                state.row, state.row_pico = Basis(), []
             return
         if fresh.unit_usd is None or fresh.per is None:
             self._unpriced += 1
@@ -145,7 +146,7 @@ class CacheMiss(Rule):
             return
         shared = min(again, fresh.quantity)
         state.row.add(call.end_seq)
-        needed = self.limit("calls")
+        needed = self.limits["calls"]
         if state.row.count <= needed:
             state.row_pico.append(fresh.unit_usd.pico_of(shared, fresh.per))
             state.row_pico.append(shared)
@@ -183,9 +184,9 @@ class FatContext(Rule):
         self._models: dict[tuple[str, str], _Fat] = {}
 
     def call(self, call: Call) -> None:
-        if not call.metered or call.context < self.limit("tokens") or not call.output:
+        if not call.metered or call.context < self.limits["tokens"] or not call.output:
             return
-        if call.output * 100 >= call.context * self.limit("answer-percent"):
+        if call.output * 100 >= call.context * self.limits["answer-percent"]:
             return
         if call.key not in self._models and len(self._models) >= MAX_GROUPS:
             return
@@ -196,11 +197,11 @@ class FatContext(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for (_, model), fat in self._models.items():
-            if fat.basis.count >= self.limit("calls"):
+            if fat.basis.count >= self.limits["calls"]:
                 yield self.found(
                     "heuristic",
                     f"{fat.basis.count:,} calls to {named(model)} sent {fat.tokens // fat.basis.count:,} tokens each "
-                    f"on average and got less than {self.limit('answer-percent')} % of that back. What of it was "
+                    f"on average and got less than {self.limits['answer-percent']} % of that back. What of it was "
                     "needed, only the bodies show.",
                     fat.basis.seqs,
                     fat.basis.count,

@@ -66,7 +66,7 @@ class RunawayLoop(Rule):
         seen.cost.add(call.end)
         if key in self._seen:
             self._seen.move_to_end(key)
-            if seen.basis.count >= self.limit("repeats") and len(self._loops) < MAX_GROUPS:
+            if seen.basis.count >= self.limits["repeats"] and len(self._loops) < MAX_GROUPS:
                 self._loops[key] = self._seen.pop(key)
 
     def findings(self) -> Iterator[Finding]:
@@ -128,7 +128,7 @@ class RetryStorm(Rule):
             return
         if call.end.reason in NO_FAULT_OF_THE_UPSTREAM:
             return
-        if streak is not None and call.begun_us - streak.at_us > self.limit("seconds") * 1_000_000:
+        if streak is not None and call.begun_us - streak.at_us > self.limits["seconds"] * 1_000_000:
             self._settle(upstream, streak)
             streak = None
         if streak is None:
@@ -161,7 +161,7 @@ class RetryStorm(Rule):
 
     def _keep(self, storms: dict[str, tuple[Basis, Cost, int]], upstream: str, streak: _Streak) -> None:
         length = streak.basis.count
-        if length < self.limit("calls") or (upstream not in storms and len(storms) >= MAX_GROUPS):
+        if length < self.limits["calls"] or (upstream not in storms and len(storms) >= MAX_GROUPS):
             return
         basis, cost, longest = Basis(), Cost(), length
         if upstream in storms:
@@ -216,7 +216,7 @@ class ToolFailureLoop(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for basis, cost in [*self._loops, *(self._ended(tool) for tool in self._running)]:
-            if basis.count >= self.limit("failures"):
+            if basis.count >= self.limits["failures"]:
                 yield self.found(
                     "heuristic",
                     f"One tool failed {basis.count:,} times without a success, as the agent says. The figure is of all "
@@ -247,7 +247,7 @@ class ToolFailureLoop(Rule):
         if tool in self._running:
             basis, cost = self._ended(tool)
             del self._running[tool]
-            if basis.count >= self.limit("failures") and len(self._loops) < MAX_GROUPS:
+            if basis.count >= self.limits["failures"] and len(self._loops) < MAX_GROUPS:
                 self._loops.append((basis, cost))
 
 

@@ -53,7 +53,7 @@ class PolicyDenials(Rule):
 
     def findings(self) -> Iterator[Finding]:
         for (code, final), refused in self._codes.items():
-            if refused.calls >= self.limit("final" if final else "temporary"):
+            if refused.calls >= self.limits["final" if final else "temporary"]:
                 models = f" ({', '.join(refused.models)})" if refused.models else ""
                 until = "no waiting would have helped" if final else "each said how long to wait"
                 yield self.found(
@@ -97,7 +97,7 @@ class WriteScope(Rule):
                 pass
 
     def findings(self) -> Iterator[Finding]:
-        if self._paths >= self.limit("paths"):
+        if self._paths >= self.limits["paths"]:
             yield self.found(
                 "deterministic",
                 f"{self._paths:,} protected paths changed while the run went on (files.deny_write). What that costs is "

@@ -32,31 +32,24 @@ class Call:
     """Tokens that were sent: fresh, read from a cache, written to one."""
     output: int
     """Tokens that came back, with those of reasoning."""
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """Provider and model, as the bill names them."""
-        return self.end.provider, self.end.model
-
-    @property
-    def items(self) -> tuple[Item, ...]:
-        return self.end.usage.items if self.end.usage is not None else ()
-
-    @property
-    def metered(self) -> bool:
-        """Whether the provider said how many tokens it were."""
-        return self.end.usage is not None and self.end.usage.source == "reported"
+    key: tuple[str, str]
+    """Provider and model, as the bill names them."""
+    items: tuple[Item, ...]
+    metered: bool
+    """Whether the provider said how many tokens it were."""
 
 
 def call_of(request: ModelRequest, at: tuple[int, int], end: ModelResponse | ModelError, entry: Entry) -> Call:
     """Return the call that ``request``, at (seq, elapsed_us) ``at``, and ``end`` in ``entry`` make."""
-    context = output = 0
-    for item in end.usage.items if end.usage is not None else ():
+    usage, context, output = end.usage, 0, 0
+    items = usage.items if usage is not None else ()
+    for item in items:
         if item.kind.startswith(_CONTEXT):
             context += item.quantity
         elif item.kind.startswith(_OUTPUT):
             output += item.quantity
-    return Call(request, end, at[0], entry.seq, at[1], entry.elapsed_us, context, output)
+    key, metered = (end.provider, end.model), usage is not None and usage.source == "reported"
+    return Call(request, end, at[0], entry.seq, at[1], entry.elapsed_us, context, output, key, items, metered)
 
 
 class Rule:
@@ -70,11 +63,9 @@ class Rule:
 
     def __init__(self, thresholds: Mapping[str, int]) -> None:
         """``thresholds`` by their full names."""
-        self._all = thresholds
-
-    def limit(self, name: str) -> int:
-        """Return this rule's threshold ``name``."""
-        return self._all[f"{self.name}.{name}"]
+        begin = f"{self.name}."
+        self.limits = {name.removeprefix(begin): value for name, value in thresholds.items() if name.startswith(begin)}
+        """This rule's thresholds, without its name before them."""
 
     def call(self, call: Call) -> None:
         """Take the next call that ended."""

@@ -6,9 +6,11 @@ by the same functions from the same fold, hence byte-equal.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from docket.errors import FormatError
+from docket.findings.model import Finding
 from docket.ledger.events import Outcome, SessionEnd
 from docket.policy.document import digest
 from docket.primitives.canonical import Json, JsonObject, encode
@@ -35,8 +37,16 @@ def end_event(run: Run, totals: Totals) -> SessionEnd:
     )
 
 
-def build(run: Run, totals: Totals, anchor: Anchor, entropy: Entropy, *, operator: bool = False) -> JsonObject:
-    """The receipt without signatures. ``totals`` is the fold of the ledger that ``anchor`` binds.
+def build(
+    run: Run,
+    totals: Totals,
+    findings: Sequence[Finding],
+    anchor: Anchor,
+    entropy: Entropy,
+    *,
+    operator: bool = False,
+) -> JsonObject:
+    """The receipt without signatures. ``totals`` and ``findings`` are folds of the ledger that ``anchor`` binds.
 
     ``operator`` says whether an operator will sign it. ``entropy`` makes the salts of its private members.
     """
@@ -64,7 +74,7 @@ def build(run: Run, totals: Totals, anchor: Anchor, entropy: Entropy, *, operato
             "violations": totals.activity.of("policy.violation"),
         },
         "ops": _ops(run),
-        "findings": [],
+        "findings": [finding.to_json() for finding in findings],
         "ledger": {
             "format": LEDGER_FORMAT,
             "size": anchor.size,

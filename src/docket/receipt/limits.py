@@ -78,7 +78,11 @@ LIMITS: tuple[Limit, ...] = (
         "That no process of the same user read docket's memory or the operator's key file is not shown.",
     ),
     _limit("later sessions", _always, "That no later session followed this receipt is not shown."),
-    _limit("no rules", _always, "No rules ran over this run: findings is empty for that reason."),
+    _limit(
+        "rules",
+        _always,
+        "Findings are what docket's rules saw in these events; that there is nothing else to find is not shown.",
+    ),
     _limit(
         "no operator",
         lambda f: not f.operator,

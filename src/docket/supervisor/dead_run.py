@@ -239,6 +239,7 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
             limits=_limits(unseen),
         ),
         past.totals,
+        past.findings.found(),
         Anchor(
             size=position.size,
             root=position.root,

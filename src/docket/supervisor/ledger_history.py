@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from docket.control.evidence import Before
 from docket.control.rebooking import Rebooking
 from docket.errors import FormatError
+from docket.findings.fold import Findings
 from docket.ledger import checkpoint
 from docket.ledger.chain import Entry
 from docket.ledger.events import (
@@ -46,6 +47,7 @@ class Past:
     """The fold of a whole ledger."""
 
     totals: Totals = field(default_factory=Totals)
+    findings: Findings = field(default_factory=Findings)
     rebooking: Rebooking = field(default_factory=Rebooking)
     sessions: list[Session] = field(default_factory=list)
     open_requests: dict[int, ModelRequest] = field(default_factory=dict)
@@ -76,6 +78,7 @@ class Past:
     def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
         self.totals.add(entry)
+        self.findings.add(entry)
         self.rebooking.add(entry)
         match entry.event:
             case SessionStart(prices=digest):

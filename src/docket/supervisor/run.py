@@ -220,6 +220,7 @@ class _Run:
         watching = self._parts.watching
         self._life = Lifecycle(watching.enter)
         self._writer.observe(self._totals.add)
+        self._writer.observe(self._past.findings.add)
         self._writer.observe(self._tell_of_changes)
         if self._taken_up is not None:
             read_ledger(self._directory, watching.observe)
@@ -333,10 +334,10 @@ class _Run:
     async def seal(self) -> int:
         """Write the receipt, say what the run came to; return docket's exit status, whatever could be recorded."""
         elsewhere = places(self._request.fallback_dir, self._request.environ)
-        directory, totals, starts = self._directory, self._totals, self._past.starts
+        directory, folds, starts = self._directory, (self._totals, self._past.findings), self._past.starts
         try:
             sealed = await seal(
-                directory, self._writer, totals, self._receipt, self._keys, starts, os.urandom, elsewhere
+                directory, self._writer, *folds, self._receipt, self._keys, starts, os.urandom, elsewhere
             )
         except LedgerError as error:
             self._announcer.problem(f"{error}; no receipt, the ledger in {directory.path} ends there")
@@ -344,7 +345,7 @@ class _Run:
         if sealed.problem is not None and self._request.policy.resilience.write_failure == "stop":
             self._stopping.evidence_broke(LedgerWriteError(sealed.problem))
         self._life.enter(Phase.SEALED)
-        tell(self._opening, sealed, totals, self._announcer)
+        tell(self._opening, sealed, self._totals, self._announcer)
         if (later := directory.later()) is not None:
             self._announcer.remark(f"latest names another run now: {later}")
         return exit_status(replace(self._ending(), intact=sealed.run.evidence.intact))

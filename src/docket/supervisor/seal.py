@@ -15,6 +15,7 @@ from pathlib import Path
 
 from docket import __version__
 from docket.errors import LedgerWriteError
+from docket.findings.fold import Findings
 from docket.ledger.chain import Entry
 from docket.ledger.events import Continues, SessionStart
 from docket.primitives.canonical import Json, JsonObject, encode
@@ -95,6 +96,7 @@ async def seal(
     directory: RunDirectory,
     writer: LedgerWriter,
     totals: Totals,
+    findings: Findings,
     run_of: Callable[[], Run],
     keys: Keys,
     sessions: Callable[[Position], tuple[Start, ...]],
@@ -128,7 +130,7 @@ async def seal(
             starts=sessions(position),
             end=proven(end, position) if end is not None else None,
         )
-        document = build.build(run, totals, anchor, entropy, operator=keys.operator is not None)
+        document = build.build(run, totals, findings.found(), anchor, entropy, operator=keys.operator is not None)
         return build.to_line(build.sign(document, keys.run, keys.operator))
 
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from docket.verify import events, shapes
 from docket.verify.canonical import Object
 from docket.verify.report import Violation
@@ -17,6 +19,8 @@ MAX_ROWS = 10_000
 MAX_PRICES = 65_536
 MAX_SENTENCES = 1024
 """Of ``limits``, and of ``findings``."""
+MAX_SEQS = 20
+"""Events that a finding lists (spec R-14)."""
 MAX_SESSIONS = 1024
 """Sessions of one run: bounds a reader."""
 MAX_PROOF = 64
@@ -69,6 +73,18 @@ totals = members(
         "unmetered": shapes.natural,
     },
     {"cost_usd": shapes.amount},
+)
+_finding = members(
+    {
+        "rule": shapes.name,
+        "severity": shapes.one_of("info", "warning", "error"),
+        "confidence": shapes.one_of("deterministic", "heuristic"),
+        "summary": shapes.text,
+        "seqs": listed(shapes.natural, least=1, most=MAX_SEQS),
+        "count": shapes.positive,
+        "impact": members({"is": shapes.one_of("exact", "at-least", "at-most", "unknown")}, {"usd": shapes.amount}),
+        "remedy": shapes.text,
+    }
 )
 _percentiles = members(
     {"count": shapes.natural},
@@ -140,7 +156,7 @@ receipt = members(
         ),
         "enforcement": members({"mechanisms": shapes.free_object, "violations": shapes.natural}),
         "ops": events.ops,
-        "findings": listed(shapes.free_object, most=MAX_SENTENCES),
+        "findings": listed(_finding, most=MAX_SENTENCES),
         "ledger": members(
             {
                 "format": shapes.one_of(LEDGER_FORMAT),
@@ -183,7 +199,22 @@ def check(document: Object, unknown: list[str]) -> None:
     roles = [signature["role"] for signature in document["signatures"]]
     if roles != ([] if recovered else ["run", "operator"][: max(1, len(roles))]):
         raise Violation("receipt.signatures: not [run] or [run, operator] of a signed receipt, [] of a recovered one")
+    for number, finding in enumerate(document["findings"]):
+        _check_finding(finding, f"receipt.findings[{number}]", document["ledger"]["size"])
     for name in ("total", "first_byte"):
         figures = document["latency"][name]
         if len(figures.keys() & {"p50", "p95", "p99", "max"}) != (4 if figures["count"] else 0):
             raise Violation(f"receipt.latency.{name}: percentiles where there are samples, and only there")
+
+
+def _check_finding(finding: Object, path: str, size: int) -> None:
+    """Hold the references of a finding against a ledger of ``size`` events (spec R-14)."""
+    seqs, impact = finding["seqs"], finding["impact"]
+    if any(seq >= following for seq, following in pairwise(seqs)):
+        raise Violation(f"{path}.seqs: does not grow")
+    if seqs[-1] >= size:
+        raise Violation(f"{path}.seqs: event {seqs[-1]} of a ledger of {size} events")
+    if len(seqs) != min(finding["count"], MAX_SEQS) or finding["count"] > size:
+        raise Violation(f"{path}.count: {finding['count']}, with {len(seqs)} events listed of a ledger of {size}")
+    if ("usd" in impact) == (impact["is"] == "unknown"):
+        raise Violation(f"{path}.impact: a figure exactly where it is not unknown")

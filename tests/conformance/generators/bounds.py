@@ -6,7 +6,7 @@ from typing import Any
 
 from conformance.catalog import vector
 from conformance.generators.checkpoints import signed
-from conformance.scene import edit_bare, ledger_of, opened, put, short
+from conformance.scene import FINDING, edit_bare, ledger_of, opened, put, short
 from docket.primitives.canonical import JsonObject, decode_object, encode
 from docket.primitives.digest import leaf_hash
 from docket.primitives.merkle import Frontier
@@ -131,7 +131,7 @@ def _() -> Files:
 
 for _phrase, _path, _list in (
     ("sentences", "limits", ["x"] * 1025),
-    ("findings", "findings", [{}] * 1025),
+    ("findings", "findings", [FINDING] * 1025),
     ("survivors", "session.survivors", [7] * 101),
     ("price-tables", "prices.tables", [{"digest": "0" * 64}] * 1025),
     ("models", "totals.by_model", [{"provider": "p", "model": "m", "calls": 0}] * 258),

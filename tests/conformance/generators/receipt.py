@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from conformance.catalog import vector
-from conformance.scene import OPERATOR, bump, drop, edit_bare, edit_receipt, only, opened, other, put, short
+from conformance.scene import FINDING, OPERATOR, bump, drop, edit_bare, edit_receipt, only, opened, other, put, short
 from docket.policy.document import digest
 from docket.primitives.canonical import decode_object, encode
 from docket.primitives.sealed import seal
@@ -1020,3 +1020,60 @@ resigned(
     bare=False,
     run=_limited,
 )
+
+
+# Findings
+def _finding(**members: Any) -> Change:
+    return put("findings", [FINDING | members])
+
+
+@vector(
+    "receipt",
+    "accept-findings",
+    "verified",
+    rules="R-14",
+    comment="Findings of every severity, confidence and relation.",
+)
+def _() -> Files:
+    run = short(calls=12)
+    return edit_receipt(
+        run,
+        put(
+            "findings",
+            [
+                FINDING,
+                FINDING | {"rule": "x-of-a-later-version", "severity": "info", "impact": {"is": "unknown"}, "more": 1},
+                FINDING | {"severity": "error", "confidence": "heuristic", "impact": {"is": "at-most", "usd": "0"}},
+                FINDING | {"seqs": list(range(20)), "count": 21, "impact": {"is": "at-least", "usd": "1"}},
+            ],
+        ),
+        sign=True,
+    )
+
+
+for _phrase, _comment, _members in (
+    ("event-beyond-the-ledger", "An event that the ledger does not have.", {"seqs": [2, 5]}),
+    ("events-not-growing", "The same event twice.", {"seqs": [2, 2]}),
+    ("events-out-of-order", "The later event first.", {"seqs": [3, 2]}),
+    ("without-events", "A finding that rests on nothing.", {"seqs": [], "count": 0}),
+    ("fewer-events-than-counted", "Three events, two listed.", {"count": 3}),
+    ("more-events-than-counted", "One event, two listed.", {"count": 1}),
+    ("of-more-events-than-there-are", "More events than the ledger has.", {"seqs": list(range(20)), "count": 21}),
+    ("severity-unknown", "No such severity.", {"severity": "fatal"}),
+    ("confidence-unknown", "No such confidence.", {"confidence": "sure"}),
+    ("impact-unknown-with-a-figure", "A figure of what is not known.", {"impact": {"is": "unknown", "usd": "0"}}),
+    ("impact-exact-without-a-figure", "An exact figure that is not there.", {"impact": {"is": "exact"}}),
+    ("impact-below-zero", "A figure below zero.", {"impact": {"is": "exact", "usd": "-1"}}),
+    ("impact-as-a-number", "A figure that is no decimal.", {"impact": {"is": "exact", "usd": 1}}),
+    ("rule-without-a-name", "A rule of no name.", {"rule": ""}),
+    ("remedy-as-a-list", "A remedy that is no string.", {"remedy": []}),
+):  # fmt: skip
+    shaped(f"finding-{_phrase}", _comment, _finding(**_members), "R-14")
+
+for _member in sorted(FINDING):
+    shaped(
+        f"finding-without-{_member}",
+        f"A finding without {_member}.",
+        put("findings", [{name: value for name, value in FINDING.items() if name != _member}]),
+        "R-14",
+    )
