@@ -54,6 +54,10 @@ class Family:
     """The version segment that its paths need and that a client may leave out, with its slash; empty where none is."""
     credentials: tuple[bytes, ...] = (b"authorization",)
     """Header fields, in lower case, in which its clients put their key."""
+    keys: tuple[tuple[str, bytes], ...] = ()
+    """Variables in which real clients read a key, each with the header field in which they send it."""
+    key_query: bytes | None = None
+    """The member of a query in which clients may send a key instead."""
 
     def used(self, environ: Mapping[str, str]) -> bool:
         """Whether a run with ``environ`` has the built-in upstream although no variable gives its address."""
@@ -104,6 +108,7 @@ FAMILIES: tuple[Family, ...] = (
         base_url="https://api.openai.com/v1",
         variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         credentials=(b"authorization", b"api-key"),
+        keys=(("OPENAI_API_KEY", b"authorization"), ("CODEX_API_KEY", b"authorization")),
     ),
     Family(
         name="anthropic",
@@ -113,6 +118,7 @@ FAMILIES: tuple[Family, ...] = (
         errors="anthropic",
         version=b"/v1",
         credentials=(b"authorization", b"x-api-key"),
+        keys=(("ANTHROPIC_API_KEY", b"x-api-key"), ("ANTHROPIC_AUTH_TOKEN", b"authorization")),
     ),
     Family(
         name="gemini",
@@ -122,12 +128,15 @@ FAMILIES: tuple[Family, ...] = (
         errors="google",
         version=b"/v1beta",
         credentials=(b"authorization", b"x-goog-api-key"),
+        keys=(("GEMINI_API_KEY", b"x-goog-api-key"), ("GOOGLE_API_KEY", b"x-goog-api-key")),
+        key_query=b"key",
     ),
     Family(
         name="ollama",
         vendor="ollama",
         base_url="http://127.0.0.1:11434",
         variables=("OLLAMA_HOST",),
+        keys=(("OLLAMA_API_KEY", b"authorization"),),
     ),
     _openai_like(
         "openrouter", "openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_BASE", key="OPENROUTER_API_KEY"

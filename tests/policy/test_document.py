@@ -61,6 +61,10 @@ def test_hosts_and_paths_are_private_members_and_nothing_else_is() -> None:
         "files.deny_write",
         "health.listen",
         "health.metrics_file",
+        "keys.dotenv",
+        "keys.files",
+        "keys.commands",
+        "keys.keyring",
     }
 
 

@@ -41,7 +41,9 @@ def build(
     ``budget`` answers the agent that asks what is left. Under a drill (``around``) every call goes by HTTP, where its
     faults are put in, and no answer is given again.
     """
-    upstreams = Upstreams(tasks, ProxyRule(settings.environment), settings.limits, settings.tls)
+    held = settings.held
+    fill = None if held is None else held.fill
+    upstreams = Upstreams(tasks, ProxyRule(settings.environment), settings.limits, settings.tls, fill)
     upstream: Upstream = upstreams if around is None else around(upstreams, desk.recorder)
     background = BackgroundAnswers()
     calls: Handler = Exchange(desk, upstream, background)
@@ -62,5 +64,6 @@ def build(
         on_fatal=on_fatal,
         on_crowd=on_crowd,
         health=health,
+        held=held,
         most_connections=settings.most_connections,
     )

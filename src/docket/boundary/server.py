@@ -22,6 +22,7 @@ from docket.boundary.call.forward import Forwarder, Plan
 from docket.boundary.call.websocket import WebSockets
 from docket.boundary.crowd import LOOK_SECONDS, MAX_CONNECTIONS, Crowd
 from docket.boundary.health import Health
+from docket.boundary.held_keys import HeldKeys
 from docket.boundary.host_field import answers_to
 from docket.boundary.http1.agent_connection import Connection, RequestBody
 from docket.boundary.http1.upstream import Upstreams
@@ -56,6 +57,7 @@ class Boundary:
         on_fatal: Callable[[Exception], None],
         on_crowd: Callable[[str], None],
         health: Health | None = None,
+        held: HeldKeys | None = None,
         most_connections: int = MAX_CONNECTIONS,
     ) -> None:
         """``sockets`` None turns WebSockets away; ``on_fatal`` is called once a request could not be carried or
@@ -79,7 +81,8 @@ class Boundary:
         self._served: dict[asyncio.Task[None], Connection] = {}
         self._draining = False
         self._run_ended = False
-        self.token = secrets.token_urlsafe(TOKEN_BYTES)
+        self._held = held
+        self.token = secrets.token_urlsafe(TOKEN_BYTES) if held is None else held.token
         self._token = self.token.encode()
         self.port = 0
 
@@ -255,6 +258,8 @@ class Boundary:
             known = ", ".join(sorted(self._routes)) or "none"
             message = f"no upstream {found.name!r} (known: {known})"
             return client.refuse(self._denials.bad(404, "unknown_upstream", message))
+        if self._held is not None and self._held.lacks(route, head):
+            return self._without_key(route, client)
         if self._run_ended:
             return self._denials.deny(RUN_ENDED, client, route.family, route.name)
         if b"upgrade" in head.named and b"websocket" in head.tokens(b"upgrade"):
@@ -284,6 +289,12 @@ class Boundary:
         message = "WebSocket is not carried here: use HTTP"
         await self._denials.turn_away(
             426, "websocket_unsupported", message, client, family=route.family, upstream=route.name, close=True
+        )
+
+    def _without_key(self, route: Route, client: HttpClient) -> Awaitable[None]:
+        message = f"docket holds no key for the upstream {route.name!r}: give it one (docs/egress.md)"
+        return self._denials.turn_away(
+            400, "no_key_held", message, client, family=route.family, upstream=route.name, close=True
         )
 
     async def _without_token(self, head: RequestHead, client: HttpClient) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from docket.boundary.crowd import MAX_CONNECTIONS
+from docket.boundary.held_keys import HeldKeys
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.routes import Route
 
@@ -30,5 +31,7 @@ class Settings:
     """Bytes of a body that are kept for the record."""
     most_connections: int = MAX_CONNECTIONS
     """Connections of the agent that may be open at once."""
+    held: HeldKeys | None = None
+    """Keys that docket keeps from the agent and puts in on the way out."""
     tls: ssl.SSLContext | None = None
     """For upstreams; None takes the system's store and ``SSL_CERT_FILE``."""

@@ -79,6 +79,11 @@ FLAGS: dict[str, str] = {
 @click.option(
     "--rollback-on-breach", is_flag=True, help="Restore the files when a cap was reached; implies --snapshot."
 )
+@click.option(
+    "--hold-keys",
+    is_flag=True,
+    help="Keep providers' keys from the agent: it gets the run's token, docket puts the key in (see docs/egress.md).",
+)
 @click.option("--agent", metavar="NAME", help="Adapt COMMAND as this agent, whatever its name (see docs/agents.md).")
 @click.option("--no-adapt", is_flag=True, help="Set the base-URL variables and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
@@ -158,6 +163,7 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
         fallback_dir=options["fallback_dir"].absolute() if options["fallback_dir"] is not None else None,
         agent=options["agent"],
         adapt=not options["no_adapt"],
+        hold_keys=options["hold_keys"],
         operator_key=options["sign"],
         snapshot=options["snapshot"] or options["rollback_on_breach"],
         snapshot_max_bytes=_size("--snapshot-max-bytes", options["snapshot_max_bytes"]),

@@ -38,6 +38,7 @@ CarriageCode: TypeAlias = Literal[
     "headers_too_long",
     "malformed_request",
     "malformed_target",
+    "no_key_held",
     "target_too_long",
     "too_many_connections",
     "upgrade_with_body",

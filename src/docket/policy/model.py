@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Literal, TypeAlias, get_args
 
 from docket.families import BY_NAME, FAMILIES
+from docket.policy.held_keys import Keys
 from docket.policy.keys import key
 from docket.policy.kinds import (
     Amount,
@@ -246,6 +247,7 @@ class Policy:
     cache: Cache = field(default_factory=Cache)
     resilience: Resilience = field(default_factory=Resilience)
     health: Health = field(default_factory=Health)
+    keys: Keys = field(default_factory=Keys)
 
     @property
     def name(self) -> str:
@@ -267,5 +269,6 @@ TABLES: dict[str, tuple[str, type]] = {
     "cache": ("cache", Cache),
     "resilience": ("resilience", Resilience),
     "health": ("health", Health),
+    "keys": ("keys", Keys),
 }
 """Tables of docket.toml: the field of Policy that holds each, and its dataclass. ``upstreams`` is a table of tables."""

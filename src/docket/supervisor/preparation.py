@@ -6,13 +6,15 @@ Invariant: after ``prepare`` nothing of the call can fail any more but the machi
 from __future__ import annotations
 
 import resource
+import secrets
 import socket
 from dataclasses import dataclass, replace
 
 from docket.boundary.crowd import most_connections
+from docket.boundary.held_keys import HeldKeys
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.listener import LOOPBACK, bind
-from docket.boundary.routes import Route
+from docket.boundary.routes import TOKEN_BYTES, Route
 from docket.boundary.settings import Settings
 from docket.clock import Clock
 from docket.errors import UsageError
@@ -24,6 +26,7 @@ from docket.storage.price_file import read_prices
 from docket.supervisor.announce import check_summary_file
 from docket.supervisor.environment import effective_policy
 from docket.supervisor.files import check as check_files
+from docket.supervisor.key_sources import Found, check_argv, find, forget
 from docket.supervisor.request import RunRequest
 
 
@@ -37,6 +40,9 @@ class Preparation:
     routes: tuple[Route, ...]
     listener: socket.socket
     health_listener: socket.socket | None
+    found: Found | None = None
+    """The keys that are kept from the agent, where that was asked for."""
+    held: HeldKeys | None = None
 
     @property
     def settings(self) -> Settings:
@@ -52,6 +58,7 @@ class Preparation:
                 connect=policy.resilience.connect_timeout.seconds, silence=policy.resilience.upstream_timeout.seconds
             ),
             environment=self.request.environ,
+            held=self.held,
             record_requests=policy.evidence.record_requests,
             record_responses=policy.evidence.record_responses,
             request_stream_usage=policy.usage.request_stream_usage,
@@ -78,6 +85,11 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         for upstream in policy.upstreams
     )
     check_files(replace(request, policy=policy))
+    found, held = None, None
+    if request.hold_keys:
+        found = _keys(request)
+        held = HeldKeys(secrets.token_urlsafe(TOKEN_BYTES), routes, found.keys)
+        request = replace(request, environ=found.without(request.environ))
     listener = bind(LOOPBACK, request.port, named="--port", hint="choose a free port, or leave --port out to take any")
     try:
         health_listener = _health_listener(policy.health.listen)
@@ -91,7 +103,22 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         routes=routes,
         listener=listener,
         health_listener=health_listener,
+        found=found,
+        held=held,
     )
+
+
+def _keys(request: RunRequest) -> Found:
+    """Take the keys that are kept from the agent, out of docket's own environment too. Raises UsageError."""
+    found = find(request.policy.keys, request.environ, request.cwd)
+    if not found.keys:
+        raise UsageError(
+            "--hold-keys: no provider's key was found",
+            hint="set it in docket's environment, in .env, or name a source in [keys] (docs/egress.md)",
+        )
+    check_argv(found, request.argv)
+    forget(found)
+    return found
 
 
 def _health_listener(address: str | None) -> socket.socket | None:

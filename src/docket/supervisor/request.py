@@ -46,5 +46,7 @@ class RunRequest:
     """Whether a known agent is pointed at the boundary by more than the base-URL variables."""
     fallback_dir: Path | None = None
     """Takes the receipt where the run directory cannot be written; the user's state directory comes after it."""
+    hold_keys: bool = False
+    """Whether providers' keys stay with docket and the agent gets the run's token in their place."""
     operator_key: Path | None = None
     """Private operator key: endorses the run key and signs the receipt."""

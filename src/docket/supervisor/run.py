@@ -37,6 +37,7 @@ from docket.storage.writer import LedgerWriter
 from docket.supervisor.agent_setup import Adapted
 from docket.supervisor.announce import Announcer
 from docket.supervisor.assembly import Assembly
+from docket.supervisor.custody import Custody
 from docket.supervisor.files import RunFiles
 from docket.supervisor.ledger_history import Past, Session
 from docket.supervisor.lifecycle import EXIT_DOCKET_FAILED, Ending, Lifecycle, Phase, Stop, exit_status, outcome
@@ -132,10 +133,12 @@ class _Run:
         self._opening = Opening(
             docket=taken_up.run.name if taken_up else docket_number(ports.clock.unix_us(), os.urandom),
             request=request,
-            secrets=Secrets(request.environ),
+            secrets=Secrets(request.environ, preparation.found.keys.values() if preparation.found else ()),
             policy=document(request.policy, os.urandom),
             prices=preparation.prices,
+            found=preparation.found,
         )
+        self._custody = Custody.of(preparation.found, hidden=hidden)
         self._exit: JsonObject = {}
         self._reaped = Reaped(())
 
@@ -247,6 +250,8 @@ class _Run:
         if not (await self._writer.checkpoint()).covered:
             raise LedgerWriteError("the first checkpoint of the run could not be written")
         self._announcer.run_key(opening.docket, self._keys.run.public)
+        for remark in self._custody.remarks:
+            self._announcer.problem(remark)
         if adapted.said is not None:
             self._announcer.remark(adapted.said)
         for problem in adapted.problems:
@@ -365,7 +370,7 @@ class _Run:
 
     def _receipt(self) -> Run:
         breach, ending = self._stopping.breach, self._ending()
-        said = [*limits(hidden=self._hidden), *self._files.limits]
+        said = [*limits(hidden=self._hidden), *self._custody.limits, *self._files.limits]
         if not self._directory.names_durable:
             said.append(UNSYNCED)
         if self._taken_up is not None:
@@ -383,7 +388,7 @@ class _Run:
             tables=(*self._past.tables, self._opening.price_table),
             caps=self._parts.caps(self._request.policy),
             cache=self._parts.cache(),
-            enforcement=enforcement(hidden=self._hidden, adopts=self._guardian.adopts),
+            enforcement=enforcement(hidden=self._hidden, adopts=self._guardian.adopts, keys=self._custody.mechanism),
             private=self._opening.identity,
             limits=tuple(said),
         )

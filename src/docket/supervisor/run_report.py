@@ -29,16 +29,18 @@ SAME_USER = (
 NOT_PREVENTED = "not prevented"
 
 
-def enforcement(*, hidden: bool, adopts: bool) -> JsonObject:
+def enforcement(*, hidden: bool, adopts: bool, keys: str) -> JsonObject:
     """What was enforced by which mechanism: what a trial in this run has shown, or that it is not prevented.
 
     ``hidden``: a process like the agent could not open docket's memory. ``adopts``: the guardian was handed an orphan.
+    ``keys`` says how far providers' keys are kept from the agent.
     """
     group = "" if host().subreaper else ": a process that leaves the agent's group may outlive the run"
     return {
         "memory": "hidden from other processes of the user" if hidden else NOT_PREVENTED,
         "process_tree": "guardian as child subreaper" if adopts else f"{NOT_PREVENTED}{group}",
         "model_calls": f"{NOT_PREVENTED}: what goes around the boundary is neither seen nor capped",
+        "keys": keys,
         "record": f"{NOT_PREVENTED}: a change is looked for at every checkpoint and before the receipt",
     }
 

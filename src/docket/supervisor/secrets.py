@@ -8,7 +8,7 @@ what it replaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 MARKER = "[redacted]"
 MIN_SECRET = 8
@@ -32,10 +32,11 @@ _SHAPES = re.compile(
 class Secrets:
     """What must not be written down in this run."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], held: Collection[str] = ()) -> None:
+        """``held`` are keys that docket keeps from the agent."""
         values = {value for name, value in environ.items() if len(value) >= MIN_SECRET and _SECRET_NAME.search(name)}
-        longest_first = sorted(values, key=len, reverse=True)
-        self._values = re.compile("|".join(map(re.escape, longest_first))) if values else None
+        longest_first = sorted({*values, *held}, key=len, reverse=True)
+        self._values = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def redact(self, text: str) -> str:
         """``text`` with every known credential replaced by the marker."""

@@ -17,6 +17,7 @@ from docket.pricing.table import PriceTable
 from docket.primitives.canonical import Json, JsonObject
 from docket.supervisor.agent_setup import Adapted, adapt
 from docket.supervisor.environment import Route, agent_environment, changed_names
+from docket.supervisor.key_sources import Found
 from docket.supervisor.request import RunRequest
 from docket.supervisor.seal import Keys, host_name, session_start
 from docket.supervisor.secrets import Secrets
@@ -32,6 +33,8 @@ class Opening:
     policy: JsonObject
     """The policy document; its salts are this session's."""
     prices: PriceTable
+    found: Found | None = None
+    """The keys that are kept from the agent."""
 
     @property
     def identity(self) -> dict[str, Json]:
@@ -57,6 +60,8 @@ class Opening:
             for upstream in request.policy.upstreams
         )
         environment = agent_environment(request.environ, routes, self.docket)
+        if self.found is not None:
+            environment = self.found.without(environment, boundary.token)
         environment |= {"DOCKET_EVENTS_URL": boundary.events_url, "DOCKET_BUDGET_URL": boundary.budget_url}
         return adapt(request.argv, environment, routes, cwd=request.cwd, agent=request.agent, enabled=request.adapt)
 

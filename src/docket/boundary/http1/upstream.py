@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -71,13 +71,20 @@ class Upstreams:
     """Connections to every upstream of a run; ``tasks`` owns whatever still sends while an answer is read."""
 
     def __init__(
-        self, tasks: asyncio.TaskGroup, proxy: ProxyRule, limits: Limits, context: ssl.SSLContext | None = None
+        self,
+        tasks: asyncio.TaskGroup,
+        proxy: ProxyRule,
+        limits: Limits,
+        context: ssl.SSLContext | None = None,
+        fill: Callable[[Outgoing], Outgoing] | None = None,
     ) -> None:
+        """``fill`` puts in, last of all, what the agent must not hold."""
         self._tasks = tasks
         self._proxy = proxy
         self._by_proxy = "http" in proxy.schemes
         self._limits = limits
         self._context = context
+        self._fill = fill
         self._idle: defaultdict[Origin, Idle] = defaultdict(Idle)
 
     def open(self, request: Outgoing, informed: Informed) -> Coroutine[Any, Any, Response]:
@@ -85,6 +92,8 @@ class Upstreams:
 
         Raises UpstreamError, its reason ``connect``, ``timeout``, ``stale`` or ``truncated``.
         """
+        if self._fill is not None:
+            request = self._fill(request)
         idle = self._idle[request.origin]
         link = idle.take()
         return self._connect_and_begin(request, informed) if link is None else self._begin(link, request, informed)
@@ -106,6 +115,8 @@ class Upstreams:
         the link. Raises UpstreamError as ``open`` does.
         """
         link = await self._connect(request.origin)
+        if self._fill is not None:
+            request = self._fill(request)
         if self._by_proxy and request.origin.scheme == "http":
             request = self._proxied(request)
         wanted = request.head.first(b"upgrade") or b""
