@@ -54,7 +54,7 @@ class Family:
     """The version segment that its paths need and that a client may leave out, with its slash; empty where none is."""
     credentials: tuple[bytes, ...] = (b"authorization",)
     """Header fields, in lower case, in which its clients put their key."""
-    keys: tuple[tuple[str, bytes], ...] = ()
+    key_fields: tuple[tuple[str, bytes], ...] = ()
     """Variables in which real clients read a key, each with the header field in which they send it."""
     key_query: bytes | None = None
     """The member of a query in which clients may send a key instead."""
@@ -97,6 +97,7 @@ def _openai_like(name: str, vendor: str, base_url: str, *variables: str, key: st
         paths=paths,
         always=False,
         keys=(key,) if key else (),
+        key_fields=((key, b"authorization"),) if key else (),
         like=("openai",),
     )
 
@@ -108,7 +109,7 @@ FAMILIES: tuple[Family, ...] = (
         base_url="https://api.openai.com/v1",
         variables=("OPENAI_BASE_URL", "OPENAI_API_BASE"),
         credentials=(b"authorization", b"api-key"),
-        keys=(("OPENAI_API_KEY", b"authorization"), ("CODEX_API_KEY", b"authorization")),
+        key_fields=(("OPENAI_API_KEY", b"authorization"), ("CODEX_API_KEY", b"authorization")),
     ),
     Family(
         name="anthropic",
@@ -118,7 +119,7 @@ FAMILIES: tuple[Family, ...] = (
         errors="anthropic",
         version=b"/v1",
         credentials=(b"authorization", b"x-api-key"),
-        keys=(("ANTHROPIC_API_KEY", b"x-api-key"), ("ANTHROPIC_AUTH_TOKEN", b"authorization")),
+        key_fields=(("ANTHROPIC_API_KEY", b"x-api-key"), ("ANTHROPIC_AUTH_TOKEN", b"authorization")),
     ),
     Family(
         name="gemini",
@@ -128,7 +129,7 @@ FAMILIES: tuple[Family, ...] = (
         errors="google",
         version=b"/v1beta",
         credentials=(b"authorization", b"x-goog-api-key"),
-        keys=(("GEMINI_API_KEY", b"x-goog-api-key"), ("GOOGLE_API_KEY", b"x-goog-api-key")),
+        key_fields=(("GEMINI_API_KEY", b"x-goog-api-key"), ("GOOGLE_API_KEY", b"x-goog-api-key")),
         key_query=b"key",
     ),
     Family(
@@ -136,7 +137,7 @@ FAMILIES: tuple[Family, ...] = (
         vendor="ollama",
         base_url="http://127.0.0.1:11434",
         variables=("OLLAMA_HOST",),
-        keys=(("OLLAMA_API_KEY", b"authorization"),),
+        key_fields=(("OLLAMA_API_KEY", b"authorization"),),
     ),
     _openai_like(
         "openrouter", "openrouter", "https://openrouter.ai/api/v1", "OPENROUTER_API_BASE", key="OPENROUTER_API_KEY"
@@ -188,6 +189,7 @@ FAMILIES: tuple[Family, ...] = (
         variables=("AZURE_OPENAI_ENDPOINT",),
         always=False,
         keys=("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+        key_fields=(("AZURE_OPENAI_API_KEY", b"api-key"), ("AZURE_OPENAI_AD_TOKEN", b"authorization")),
         places=("AZURE_RESOURCE_NAME",),
         like=("openai", "anthropic"),
         deployments=True,

@@ -41,7 +41,7 @@ class HeldKeys:
             if family is None or family.name in seen:
                 continue
             seen.add(family.name)
-            found = tuple((sent, keys[name].encode()) for name, sent in family.keys if name in keys)
+            found = tuple((sent, keys[name].encode()) for name, sent in family.key_fields if name in keys)
             if found:
                 self._by_origin[route.origin] = _Held(family, found)
 

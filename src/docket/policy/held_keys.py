@@ -8,7 +8,7 @@ from docket.families import FAMILIES
 from docket.policy.keys import key
 from docket.policy.kinds import Text, Texts, show
 
-KEY_VARIABLES = tuple(name for family in FAMILIES for name, _ in family.keys)
+KEY_VARIABLES = tuple(name for family in FAMILIES for name, _ in family.key_fields)
 """Variables in which clients read a key."""
 
 

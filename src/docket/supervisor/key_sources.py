@@ -195,7 +195,7 @@ def _tell_apart(found: Mapping[str, str]) -> None:
     """Raise UsageError where two variables whose keys travel in one field hold different ones."""
     for family in FAMILIES:
         by_field: dict[bytes, str] = {}
-        for name, sent in family.keys:
+        for name, sent in family.key_fields:
             other = by_field.setdefault(sent, name)
             if name in found and other in found and found[name] != found[other]:
                 raise UsageError(

@@ -70,7 +70,13 @@ class Preparation:
 def prepare(request: RunRequest, clock: Clock) -> Preparation:
     """Check ``request`` and take what it needs. Raises UsageError, PolicyError; nothing is left behind then."""
     check_summary_file(request.summary_file)
-    policy = effective_policy(request.policy, request.environ)
+    found, held = None, None
+    environ = request.environ
+    if request.hold_keys:
+        found = _keys(request)
+        environ = {**environ, **found.keys}  # a key that stands elsewhere makes its upstream known as well
+        request = replace(request, environ=found.without(environ))
+    policy = effective_policy(request.policy, environ)
     operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
     prices = read_prices(request.prices, timestamp(clock.unix_us())[:10])
     routes = tuple(
@@ -85,11 +91,8 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         for upstream in policy.upstreams
     )
     check_files(replace(request, policy=policy))
-    found, held = None, None
-    if request.hold_keys:
-        found = _keys(request)
+    if found is not None:
         held = HeldKeys(secrets.token_urlsafe(TOKEN_BYTES), routes, found.keys)
-        request = replace(request, environ=found.without(request.environ))
     listener = bind(LOOPBACK, request.port, named="--port", hint="choose a free port, or leave --port out to take any")
     try:
         health_listener = _health_listener(policy.health.listen)
