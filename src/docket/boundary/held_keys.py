@@ -62,7 +62,8 @@ class HeldKeys:
         target = request.target
         if held.family.key_query is not None:
             target = self._filled_query(target, held)
-        return replace(request, head=RequestHead(head.method, head.target, head.minor, lines), target=target)
+        head = RequestHead(head.method, head.target, head.minor, lines)
+        return replace(request, head=head, target=target, spelled=None)  # what was spelt before has the token in it
 
     def _is_token(self, line: bytes) -> bool:
         """Whether the credential of a field line is the token: its whole value, or what follows a scheme."""
