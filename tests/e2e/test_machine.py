@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -191,3 +192,96 @@ def test_control_characters_of_the_agent_reach_no_output(installed: Installed) -
         assert not set(done.out + done.err) & {"\x1b", "\x07", "\x9b", "\x85", "\u202e"}
     (row,) = json.loads(installed.run("ls", "--json").out)
     assert row["label"] == label
+
+
+FULL = """
+import os, subprocess, sys
+os.set_blocking(2, False)
+try:
+    while True:
+        os.write(2, b"x")
+except BlockingIOError:
+    pass
+os.set_blocking(2, True)
+print("full", flush=True)
+os.execvp("sleep", ["sleep", "60"])
+"""
+
+
+def test_a_cap_holds_though_nobody_reads_what_docket_says(installed: Installed) -> None:
+    """The agent fills the pipe that it shares with docket's stderr, and its reader does not read."""
+    reading, writing = os.pipe()
+    command = [str(installed.docket), "run", "--max-wall-clock", "2", "--", "python3", "-c", FULL]
+    with subprocess.Popen(
+        command, cwd=installed.directory, env=environment({}), stdout=subprocess.PIPE, stderr=writing
+    ) as docket:
+        os.close(writing)
+        assert docket.stdout is not None
+        assert docket.stdout.readline() == b"full\n"
+        assert docket.wait(20) == 42
+    os.close(reading)
+    assert installed.receipt()["end"]["event"]["data"]["outcome"] == "breached"
+    assert installed.verdict()["verdict"] == "verified"
+
+
+CALLER = """
+import os, signal, sys
+number = getattr(signal, sys.argv[2])
+if sys.argv[1] == "ignored":
+    signal.signal(number, signal.SIG_IGN)
+else:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+os.execvp(sys.argv[3], sys.argv[3:])
+"""
+
+
+@pytest.mark.parametrize("how", ["ignored", "blocked"])
+@pytest.mark.parametrize("name", ["SIGCHLD", "SIGTERM", "SIGTTOU"])
+def test_a_caller_s_signal_settings_reach_the_agent_and_hinder_docket_in_nothing(
+    installed: Installed, how: str, name: str
+) -> None:
+    """A caller that ignores or blocks SIGCHLD (an init, a server) leaves that to whatever it starts."""
+    probe = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
+    caller = ["python3", "-c", CALLER, how, name]
+    bare = subprocess.run([*caller, *probe], capture_output=True, check=True, text=True)
+    done = subprocess.run(
+        [*caller, str(installed.docket), "run", "--quiet", "--", *probe],
+        cwd=installed.directory,
+        env=environment({}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, _without_python_s_own(bare.stdout)), done.stderr
+    assert installed.verdict()["verdict"] == "verified"
+
+
+def _without_python_s_own(status: str) -> str:
+    """``status`` without SIGPIPE and SIGXFSZ, which the caller, a Python, ignores and docket does not hand on."""
+    own = sum(1 << number - 1 for number in (signal.SIGPIPE, signal.SIGXFSZ))
+    blocked, ignored = status.splitlines()
+    return f"{blocked}\nSigIgn:\t{int(ignored.split()[1], 16) & ~own:016x}\n"
+
+
+@pytest.mark.parametrize("way", ["link", "hard link"])
+def test_a_summary_or_metrics_are_not_written_through_a_link_that_the_agent_made(
+    installed: Installed, way: str
+) -> None:
+    theirs = installed.directory.parent / f"theirs-{way[:4]}"
+    theirs.write_text("theirs")
+    option = "-s" if way == "link" else ""
+    script = f"ln {option} {theirs} s.md; ln {option} {theirs} m.prom"
+    done = installed.run("run", "--summary-file", "s.md", "--metrics-file", "m.prom", "--", "sh", "-c", script)
+    assert done.status == 0, done.err
+    assert theirs.read_text() == "theirs"
+    assert theirs.stat().st_nlink == 1
+    for name, holds in (("s.md", "### docket"), ("m.prom", "docket_")):
+        assert not (installed.directory / name).is_symlink()
+        assert holds in (installed.directory / name).read_text()
+
+
+def test_a_summary_goes_into_a_device_as_it_always_did(installed: Installed) -> None:
+    done = installed.run("run", "--quiet", "--summary-file", "/dev/stdout", "--", "true")
+    assert done.out.startswith("### docket")
+    assert Path("/dev/stdout").is_symlink()

@@ -40,7 +40,7 @@ def main() -> None:
         sys.exit(driver.main())
     from docket.process import guardian
 
-    sys.argv[1:] = sys.argv[-2:]
+    sys.argv[1:] = sys.argv[-3:]
     guardian.main()
 
 

@@ -232,7 +232,7 @@ def die(self, started):
     os.kill(os.getpid(), signal.SIGKILL)
 
 guardian.Guardian._launched = die
-sys.argv[1:] = sys.argv[-2:]
+sys.argv[1:] = sys.argv[-3:]
 guardian.main()
 """
 

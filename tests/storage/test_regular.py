@@ -27,6 +27,7 @@ ELSEWHERE = {
     "storage/price_file.py": "the shipped table, a resource of the package",
     "supervisor/processes.py": "/proc",
     "supervisor/agent_setup.py": "the private settings home that docket made",
+    "supervisor/unblocked_stream.py": "the pipe or terminal behind stderr",
     "supervisor/announce.py": "the summary file that the caller names",
     "supervisor/run_observers.py": "the metrics file that the caller names",
     "watch/server.py": "the page, a resource of the package",

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from docket.cli import exit_codes, options, output
+from docket.errors import UsageError
 
 
 @click.command("prune")
@@ -30,11 +31,15 @@ def command(docket_dir: Path, keep_days: int | None, keep_last: int | None, dry_
     now_us = SystemClock().unix_us()
     count = size = 0
     for removal in removable(docket_dir, keep_days=keep_days, keep_last=keep_last, now_us=now_us):
-        run = RunDirectory.open(removal.path)
+        try:
+            run = RunDirectory.open(removal.path)
+        except UsageError:
+            continue  # another prune was quicker
         held = holder_of(run) is not None
         run.close()
         if held or not (dry_run or remove(docket_dir, removal)):
-            output.remark(f"{removal.path.name}: still running, kept")
+            if removal.path.exists():
+                output.remark(f"{removal.path.name}: still running, kept")
             continue
         count, size = count + 1, size + removal.bytes
         output.result(f"{removal.path.name}: {removal.files} files, {removal.bytes} bytes, {removal.age_days} days old")

@@ -10,6 +10,7 @@ import click
 
 from docket.cli import options
 from docket.errors import UsageError
+from docket.process.held import held_back
 
 if TYPE_CHECKING:
     from docket.policy.model import Policy
@@ -119,10 +120,11 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
     Exit status: the agent's own; 42 stopped by a cap; 125 docket failed; 126, 127 COMMAND cannot be started; 128+n
     ended by signal n; 2 wrong call or policy, nothing started.
     """
-    request = request_of(argv, policy, upstreams, **options)
-    from docket.supervisor.run import run  # the whole boundary; a wrong flag is answered without it
+    with held_back() as mask:
+        request = request_of(argv, policy, upstreams, **options)
+        from docket.supervisor.run import run_held  # the whole boundary; a wrong flag is answered without it
 
-    return run(request)
+        return run_held(request, mask)
 
 
 def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> RunRequest:

@@ -41,7 +41,8 @@ _READ = 256 * 1024
 class Guardian:
     """One agent, from its start to the end of everything it started."""
 
-    def __init__(self, control: socket.socket, home: int) -> None:
+    def __init__(self, control: socket.socket, home: int, mask: frozenset[int]) -> None:
+        """``home`` is docket's process group, ``mask`` the signals that the agent is to find blocked."""
         self._machine = host()
         self._clock = SystemClock()
         self._control = control
@@ -59,7 +60,8 @@ class Guardian:
         self._connected = True
         self._childless = True
         self._poll = select.poll()
-        self._ignored, self._mask, self._wakeup = _take_signals()
+        self._mask = mask
+        self._ignored, self._wakeup = _take_signals()
 
     def run(self) -> None:
         """Serve docket until it is gone and nothing is left."""
@@ -316,8 +318,8 @@ class Guardian:
             self._terminal.take_back()
 
 
-def _take_signals() -> tuple[frozenset[int], frozenset[int], int]:
-    """Let every signal only wake the loop. Returns what was ignored and blocked before, and the descriptor that wakes.
+def _take_signals() -> tuple[frozenset[int], int]:
+    """Let every signal only wake the loop. Returns what was ignored before, and the descriptor that wakes.
 
     Handlers, unlike ignored signals, are not inherited through execve. Python itself ignores SIGPIPE and SIGXFSZ.
     """
@@ -333,8 +335,8 @@ def _take_signals() -> tuple[frozenset[int], frozenset[int], int]:
         if number == signal.SIGCHLD or not (was_ignored or number in _LEFT_ALONE):
             signal.signal(number, _note)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    mask = frozenset(int(number) for number in signal.pthread_sigmask(signal.SIG_SETMASK, ()))
-    return frozenset(ignored), mask, reading
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    return frozenset(ignored), reading
 
 
 def _note(number: int, frame: object) -> None:
@@ -352,7 +354,8 @@ def main() -> None:
     """Run as a process, for which docket.process.supervision gives the arguments."""
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
-    Guardian(control, int(sys.argv[2])).run()
+    mask = frozenset(int(number) for number in sys.argv[3].split(",") if number)
+    Guardian(control, int(sys.argv[2]), mask).run()
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
 """What the signals that reach docket mean: ending the run, or something for the agent, or job control.
 
-Used by the supervisor around everything from the spawn to the sealed receipt::
+Used by the supervisor around everything from the run directory to the sealed receipt::
 
     with SignalRelay(guardian, grace_seconds=10) as relay:
         ...                     # relay.ending is the Signals that asked for the end of the run, else None
 
 SIGTERM, SIGINT, SIGHUP and a vanished terminal end the run: the first is forwarded to the agent's group and starts the
-grace period, after which the tree is killed; a second SIGTERM or SIGINT kills at once. SIGQUIT, SIGUSR1, SIGUSR2 and
-SIGWINCH are only forwarded. A signal that was ignored when docket started (nohup, a background job of a script) stays
-ignored, by docket and by the agent, as POSIX shells do.
+grace period, after which the tree is killed; a second SIGTERM or SIGINT kills at once. Before there is an agent, the
+first waits for it and a second ends docket. SIGQUIT, SIGUSR1, SIGUSR2 and SIGWINCH are only forwarded. A signal that
+was ignored when docket started (nohup, a background job of a script) stays ignored, by docket and by the agent, as
+POSIX shells do.
 
 Job control: when the agent stops, docket stops its own group the way the terminal would have done it; SIGCONT resumes
 both. Ctrl-C in a terminal reaches only the agent, which is the foreground group: docket has no part in it.
@@ -24,11 +25,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
+from docket.process.held import ENDING, FORWARDED, let_through
 from docket.process.supervision import Guardian
 from docket.process.tree import parent
-
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-FORWARDED = (signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH)
 
 
 class SignalRelay:
@@ -69,6 +68,7 @@ class SignalRelay:
         self._sigttou = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         self._guardian.on_stopped = self._suspend
         self._guardian.on_hangup = self._hung_up
+        let_through()
         return self
 
     def __exit__(
@@ -86,6 +86,8 @@ class SignalRelay:
 
     def _end(self, number: signal.Signals) -> None:
         again = self.ending is not None and number != signal.SIGHUP
+        if again and not self._guardian.forked:
+            _die(number)
         self._guardian.stop(0 if again else self._grace, number)
         if self.ending is None:
             self.ending = number
@@ -117,6 +119,12 @@ class SignalRelay:
             # undoes a stop that docket has still to take (POSIX.1-2017, 2.4.1), and could not undo one still to come.
             os.killpg(os.getpgrp(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, before)
+
+
+def _die(number: int) -> None:
+    """End docket at once: asked twice before there is an agent. The guardian goes with it."""
+    signal.signal(number, signal.SIG_DFL)
+    signal.raise_signal(number)
 
 
 def _orphaned() -> bool:

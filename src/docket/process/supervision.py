@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from signal import SIGCHLD, SIGCONT, SIGKILL, SIGTERM
 from typing import TypeVar
 
@@ -66,8 +67,11 @@ class Guardian:
         """Called when the terminal vanished."""
 
     @classmethod
-    def start(cls) -> Guardian:
-        """Start the guardian; returns at once. Raises ProcessError, UsageError on an unsupported system."""
+    def start(cls, mask: Iterable[int] | None = None) -> Guardian:
+        """Start the guardian; returns at once. The agent gets the signal ``mask``, by default the one of now.
+
+        Raises ProcessError, UsageError on an unsupported system.
+        """
         machine = host()
         if machine.subreaper:
             kernel.become_subreaper()
@@ -75,8 +79,12 @@ class Guardian:
         try:
             terminal = Terminal.open(os.getpgrp())
             theirs.set_inheritable(True)
+            blocked = ",".join(
+                str(int(number)) for number in (signal.pthread_sigmask(signal.SIG_BLOCK, ()) if mask is None else mask)
+            )
+            arguments = (str(theirs.fileno()), str(os.getpgrp()), blocked)
             process = subprocess.Popen(
-                [sys.executable, "-I", "-m", "docket.process.guardian", str(theirs.fileno()), str(os.getpgrp())],
+                [sys.executable, "-I", "-m", "docket.process.guardian", *arguments],
                 close_fds=False,  # what the user passed to docket is the agent's; docket's own are not inheritable
                 process_group=0,  # what is sent to docket's group must not reach the one that cleans up after it
             )
@@ -86,7 +94,14 @@ class Guardian:
         finally:
             theirs.close()
         ours.setblocking(False)
+        signal.signal(SIGCHLD, signal.SIG_DFL)  # whoever started docket may have ignored or blocked it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {SIGCHLD})
         return cls(process, ours, terminal)
+
+    @property
+    def forked(self) -> bool:
+        """Whether the agent was forked."""
+        return self._forked is not None
 
     @property
     def pid(self) -> int:

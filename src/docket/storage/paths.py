@@ -225,7 +225,7 @@ def _sync_path(disk: Disk, path: Path) -> None:
 
 def point_latest(docket_dir: Path, number: str) -> None:
     """Let ``latest`` be the run ``number``."""
-    temporary = docket_dir / f".{LATEST}.{number}"
+    temporary = docket_dir / f".{LATEST}.{number}.{os.getpid()}"  # others may point it at the same run
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(Path(RUNS) / number)
     temporary.rename(docket_dir / LATEST)

@@ -10,12 +10,14 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from docket.errors import LedgerError, LedgerLockedError
+from docket.errors import LedgerError, LedgerLockedError, UsageError
 from docket.storage.lock import Lock
-from docket.storage.paths import LEDGER, RunDirectory, point_latest, runs_in
+from docket.storage.paths import LEDGER, LOCK, RunDirectory, point_latest, runs_in
 from docket.storage.place import LATEST
 
 DAY_US = 86_400_000_000
+BEGINNING_US = 60_000_000
+"""Age below which a run directory without a lock may be one whose docket is about to take it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +35,14 @@ def removable(docket_dir: Path, *, keep_days: int | None, keep_last: int | None,
 
     A rule that is None keeps nothing by itself. The age is that of the last event that was written.
     """
-    runs = runs_in(docket_dir)
+    runs = [path for path in runs_in(docket_dir) if not _may_begin(path, now_us)]
     kept = set(runs[-keep_last:]) if keep_last else set()
     found = []
     for path in runs:
-        age = (now_us - _last_written_us(path)) // DAY_US
+        try:
+            age = (now_us - _last_written_us(path)) // DAY_US
+        except FileNotFoundError:  # another hand was quicker
+            continue
         if path not in kept and (keep_days is None or age >= keep_days):
             files, size = _extent(path)
             found.append(Removal(path, files, size, age))
@@ -45,23 +50,29 @@ def removable(docket_dir: Path, *, keep_days: int | None, keep_last: int | None,
 
 
 def remove(docket_dir: Path, removal: Removal) -> bool:
-    """Remove the run; False where it is held by a live process. Raises LedgerError where the disk refuses."""
-    run = RunDirectory.open(removal.path)
+    """Remove the run; False where it is held by a live process, or gone already.
+
+    ``latest`` names another run by then, so that it never names none. Raises LedgerError where the disk refuses.
+    """
+    try:
+        run = RunDirectory.open(removal.path)
+    except UsageError:
+        return False
     held = os.fstat(run.fd)
     try:
         lock = Lock(run)
-    except LedgerLockedError:
+    except (LedgerLockedError, FileNotFoundError):
         return False
     finally:
         run.close()
     gone = removal.path.with_name(f".{removal.path.name}.removed")
     try:
+        _repoint(docket_dir, removal.path)
         removal.path.rename(gone)
         if not os.path.samestat(os.lstat(gone), held):
             gone.rename(removal.path)
             raise LedgerError(f"{removal.path} is another directory than was looked at: nothing was removed")
         shutil.rmtree(gone)
-        _repoint(docket_dir)
     except OSError as error:
         raise LedgerError(f"cannot remove {removal.path}: {error}") from error
     finally:
@@ -83,13 +94,22 @@ def _extent(path: Path) -> tuple[int, int]:
     return files, size
 
 
-def _repoint(docket_dir: Path) -> None:
-    """Let ``latest`` be the newest run that is left, if it was the removed one."""
+def _may_begin(path: Path, now_us: int) -> bool:
+    """Whether a docket may have made ``path`` a moment ago, and not taken its lock yet."""
+    try:
+        begun = (path / LOCK).exists() or (path / LEDGER).exists()
+        return not begun and now_us - path.stat().st_mtime_ns // 1000 < BEGINNING_US
+    except FileNotFoundError:
+        return False
+
+
+def _repoint(docket_dir: Path, removed: Path) -> None:
+    """Let ``latest`` be the newest run but ``removed``, if it is that one, or one that is gone."""
     latest = docket_dir / LATEST
-    if not latest.is_symlink() or latest.exists():
+    if not latest.is_symlink() or (latest.exists() and latest.resolve().name != removed.name):
         return
-    left = runs_in(docket_dir)
-    if left:
+    while left := [path for path in runs_in(docket_dir) if path.name != removed.name]:
         point_latest(docket_dir, left[-1].name)
-    else:
-        latest.unlink()
+        if runs_in(docket_dir)[-1] in (left[-1], removed):
+            return  # else one has begun meanwhile, and may have pointed to itself before
+    latest.unlink(missing_ok=True)

@@ -125,12 +125,15 @@ class LedgerWriter:
         clock: Clock,
         guard: Guard | None = None,
         reserve: Reserve | None = None,
+        lock: Lock | None = None,
     ) -> LedgerWriter:
         """The writer of the new ledger of ``run``; ``key`` is the run key, which signs the checkpoints.
 
+        ``lock`` is the run's where it was taken before.
+
         Raises LedgerLockedError if another process holds the run, LedgerWriteError if it has a ledger already.
         """
-        lock = Lock(run)
+        lock = lock or Lock(run)
         try:
             ledger, notes = create_files(run)
         except LedgerError:

@@ -6,6 +6,8 @@ Writes nothing to stdout: that belongs to the agent.
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -15,18 +17,25 @@ from docket.errors import UsageError
 from docket.ledger.events import CapExceeded, CapWarning
 from docket.primitives.canonical import JsonObject
 from docket.primitives.printable import one_line
+from docket.storage.durable import SystemDisk, replace
 from docket.supervisor.lifecycle import Stop
+from docket.supervisor.unblocked_stream import UnblockedStream, unblocked
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that a CI job shows as its summary (GitHub Actions, workflow commands)."""
 
 
 class Announcer:
-    """Lines on stderr. ``quiet`` leaves errors and the two lines that count."""
+    """Lines on stderr, for which nothing ever waits. ``quiet`` leaves errors and the two lines that count."""
 
     def __init__(self, *, quiet: bool, stream: TextIO | None = None) -> None:
         self._quiet = quiet
-        self._stream = stream or sys.stderr
+        self._stream: TextIO | UnblockedStream = unblocked(stream or sys.stderr)
+
+    def close(self) -> None:
+        """Give a slow reader a moment to take what was said."""
+        if isinstance(self._stream, UnblockedStream):
+            self._stream.close()
 
     def run_key(self, docket: str, public: bytes) -> None:
         self._say(f"docket: {docket} run key {public.hex()}")
@@ -98,7 +107,7 @@ def write_summaries(text: str, file: Path | None, environ: Mapping[str, str]) ->
     """Write the summary to ``file`` and append it to the CI job's; yields what could not be written."""
     if file is not None:
         try:
-            file.write_text(text, encoding="utf-8")
+            _write(file, text.encode())
         except OSError as error:
             yield f"cannot write the summary file {file}: {error.strerror}"
     if step := environ.get(STEP_SUMMARY):
@@ -107,6 +116,26 @@ def write_summaries(text: str, file: Path | None, environ: Mapping[str, str]) ->
                 stream.write(text)
         except OSError as error:
             yield f"cannot append to {STEP_SUMMARY}: {error.strerror}"
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Replace ``file``, also one that an agent made a link; a device or a pipe is written to, if anybody reads."""
+    try:
+        special = not stat.S_ISREG(os.stat(file).st_mode)
+    except OSError:
+        special = False  # nothing there, or a link to nothing
+    if special:
+        descriptor = os.open(file, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+        return
+    directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        replace(SystemDisk(), file.name, data, directory)
+    finally:
+        os.close(directory)
 
 
 def check_summary_file(file: Path | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from signal import Signals
@@ -24,11 +24,13 @@ from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, ProcExit,
 from docket.policy.document import document
 from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.instant import timestamp
+from docket.process.held import held_back
 from docket.process.outcome import ExecFailed, Reaped
 from docket.process.signals import SignalRelay
 from docket.process.supervision import Guardian
 from docket.receipt.model import Run
 from docket.storage.keys import hide_memory, new_run_key
+from docket.storage.lock import Lock
 from docket.storage.paths import RunDirectory, docket_number
 from docket.storage.reader import read_ledger
 from docket.storage.reserve import Reserve, drop
@@ -66,13 +68,19 @@ DRAIN_SECONDS = 2.0
 
 def run(request: RunRequest, ports: Ports | None = None) -> int:
     """Supervise one run; return docket's exit status. Raises DocketError where nothing was started."""
+    with held_back() as mask:
+        return run_held(request, mask, ports)
+
+
+def run_held(request: RunRequest, mask: Iterable[int], ports: Ports | None = None) -> int:
+    """As ``run``, where the caller holds the signals of the run back; ``mask`` is the agent's."""
     ports = ports or Ports()
     preparation = prepare(request, ports.clock)
     taken_up = None
     if request.resume is not None:
         policy = preparation.request.policy
         taken_up = take_up(request.resume, policy, preparation.operator, ports.clock, ports.disk)
-    guardian = Guardian.start()
+    guardian = Guardian.start(mask)
     raise_descriptor_limit()  # docket's own: the guardian was started with the caller's, and so is the agent
     hidden = hide_memory()
     gc.freeze()
@@ -146,7 +154,10 @@ class _Run:
 
     async def prepare(self, stack: AsyncExitStack) -> None:
         """Make or take up the run directory, read the agent's files, open the ledger. Raises DocketError."""
+        stack.callback(self._announcer.close)
         stack.push_async_callback(self._guardian.close)
+        grace = self._stopping.grace_seconds
+        stack.enter_context(SignalRelay(self._guardian, grace_seconds=grace, on_ending=self._asked))
         taken, ports = self._taken_up, self._ports
         self._directory = (
             taken.run
@@ -154,6 +165,7 @@ class _Run:
             else RunDirectory.create(self._request.docket_dir, self._opening.docket, ports.disk)
         )
         stack.callback(self._directory.close)
+        lock = taken.lock if taken is not None else Lock(self._directory)  # held while the files are read
         if not self._directory.names_durable:
             self._announcer.remark(UNSYNCED)
         self._files = RunFiles(self._request, self._directory, self._announcer, ports.clock)
@@ -168,10 +180,10 @@ class _Run:
         guard = Guard(mode, ceilings, taken.past.before if taken is not None else None)
         reserve = Reserve.make(self._directory, END_ROOM + 2 * len(encode(self._opening.policy)))
         if taken is None:
-            made = LedgerWriter.create(self._directory, key=key, clock=clock, guard=guard, reserve=reserve)
+            made = LedgerWriter.create(self._directory, key=key, clock=clock, guard=guard, reserve=reserve, lock=lock)
         else:
             made = LedgerWriter.resume(
-                self._directory, taken.lock, taken.past.read, key=key, clock=clock, guard=guard, reserve=reserve
+                self._directory, lock, taken.past.read, key=key, clock=clock, guard=guard, reserve=reserve
             )
         self._writer = made
         stack.push_async_callback(self._writer.close)
@@ -185,6 +197,8 @@ class _Run:
         asyncio.get_running_loop().set_exception_handler(LoopComplaints(self._announcer.problem))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._assemble(tasks)
+        if self._stopping.reason is not None:
+            self._parts.boundary.end_run()
         await self._parts.boundary.start(self._preparation.listener)
         await self._parts.watching.start(self._preparation.health_listener)
         stack.push_async_callback(self._close_observers)
@@ -192,8 +206,6 @@ class _Run:
         self._adapted = self._opening.adapted(self._parts.boundary)
         stack.callback(self._adapted.tidy)
         await self._begin()
-        grace = self._stopping.grace_seconds
-        stack.enter_context(SignalRelay(self._guardian, grace_seconds=grace, on_ending=self._asked))
         self._watches = [
             tasks.create_task(self._wall_time.watch(self._recorder, self._announcer, self._time_is_up)),
             tasks.create_task(self._parts.watching.watch()),
@@ -203,7 +215,8 @@ class _Run:
     def _asked(self, number: Signals) -> None:
         """Somebody asked docket to end the run: nothing new is let through, whatever the agent still tries."""
         self._stopping.asked(number)
-        self._parts.boundary.end_run()
+        if hasattr(self, "_parts"):  # else nothing listens yet
+            self._parts.boundary.end_run()
 
     def _assemble(self, tasks: asyncio.TaskGroup) -> None:
         self._parts = Assembly(

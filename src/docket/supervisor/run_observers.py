@@ -187,5 +187,7 @@ class Watching:
     def _leave(self, path: Path) -> None:
         """Replace ``path`` at once, so that a collector never reads half a file."""
         part = path.with_name(f".{path.name}.{os.getpid()}")
-        part.write_bytes(self._metrics.render(None)[1])
+        part.unlink(missing_ok=True)  # an agent knows the name too
+        with part.open("xb") as file:
+            file.write(self._metrics.render(None)[1])
         part.replace(path)

@@ -1,0 +1,86 @@
+"""A signal that comes before the run can take it is not lost: the run ends in order, with a receipt that says so."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from docket.process.held import ENDING, FORWARDED, held_back, let_through
+from docket.storage.documents import documents_at
+from docket.verify.verifier import verify
+from kit.barrier import STOPPED_AT, docket_at
+from kit.processes import gone
+from kit.pseudoterminal import PseudoTerminal
+
+PLACES = (
+    ("docket.cli.run:request_of", signal.SIGTERM),
+    ("docket.supervisor.run:hide_memory", signal.SIGINT),
+    ("docket.supervisor.run:RunDirectory.create", signal.SIGHUP),
+    ("docket.supervisor.run:LedgerWriter.append_watched", signal.SIGTERM),
+    ("docket.supervisor.run:Guardian.spawn", signal.SIGINT),
+)
+
+
+@pytest.mark.parametrize(("place", "number"), PLACES)
+def test_a_run_that_is_asked_to_end_before_it_has_an_agent_ends_with_a_receipt(
+    place: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    with docket_at(place, tmp_path) as docket:
+        docket.send_signal(number)
+        docket.communicate(b".", timeout=30)
+    assert docket.returncode == 128 + number
+    (run,) = (tmp_path / ".docket/runs").iterdir()
+    assert verify(documents_at(run)).verdict == "verified"
+    receipt = json.loads((run / "receipt.json").read_text())
+    assert receipt["end"]["event"]["data"]["outcome"] == "interrupted"
+    assert receipt["totals"]["calls"] == 0
+
+
+def test_asked_twice_before_there_is_an_agent_docket_ends_at_once(tmp_path: Path) -> None:
+    """The relay stands, and what goes on does not come to an end: the first signal waits, the second does not."""
+    with docket_at("docket.supervisor.run:RunFiles.before", tmp_path) as docket:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            docket.send_signal(number)
+        docket.communicate(b".", timeout=30)
+    assert docket.returncode in (-signal.SIGINT, -signal.SIGTERM)
+    (run,) = (tmp_path / ".docket/runs").iterdir()
+    assert not (run / "receipt.json").exists()
+
+
+def test_what_was_blocked_before_is_so_again() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
+    try:
+        with held_back() as before:
+            assert before >= {signal.SIGUSR2}
+            assert set(ENDING + FORWARDED) <= signal.pthread_sigmask(signal.SIG_BLOCK, ())
+            let_through()
+            assert set(ENDING + FORWARDED).isdisjoint(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == {signal.SIGUSR2}
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR2})
+
+
+def test_a_usage_error_under_a_pending_signal_still_ends_the_process_by_it(tmp_path: Path) -> None:
+    (tmp_path / "docket.toml").write_text("no such policy")
+    with docket_at("docket.cli.run:request_of", tmp_path) as docket:
+        docket.send_signal(signal.SIGTERM)
+        docket.communicate(b".", timeout=30)
+    assert docket.returncode == -signal.SIGTERM
+    assert not (tmp_path / ".docket").exists()
+    assert os.listdir(tmp_path) == ["docket.toml"]
+
+
+@pytest.mark.parametrize("place", ["docket.supervisor.run:LedgerWriter.create", "docket.supervisor.run:seal"])
+def test_a_terminal_that_vanishes_before_or_after_the_agent_leaves_a_receipt(place: str, tmp_path: Path) -> None:
+    terminal = PseudoTerminal([sys.executable, "-c", STOPPED_AT, place, "true"], cwd=str(tmp_path))
+    terminal.expect("here")
+    terminal.hang_up()
+    assert gone(terminal.process.pid)
+    terminal.process.wait()
+    (run,) = (tmp_path / ".docket/runs").iterdir()
+    assert verify(documents_at(run)).verdict == "verified"
