@@ -4,8 +4,7 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from docket.control.decision import CarriageCode, DeniedCode
-from docket.ledger.events import ErrorReason
+from docket.ledger.events import CarriageCode, DeniedCode, ErrorReason
 
 DOCS = Path(__file__).parents[2] / "docs"
 

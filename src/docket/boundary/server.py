@@ -29,8 +29,8 @@ from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.http1.wire import Framing, RequestHead, WireError, request_framing
 from docket.boundary.routes import OWN, TOKEN_BYTES, Address, Route, address
 from docket.clock import Clock
-from docket.control.decision import CarriageCode
 from docket.errors import ClientGoneError, LedgerError
+from docket.ledger.events import CarriageCode
 
 BACKLOG = 1024
 """Connections that may wait to be accepted: an agent may start that many workers at once."""

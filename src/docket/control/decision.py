@@ -7,44 +7,10 @@ once.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from docket.ledger.events import CallNumber, CapExceeded, CapName, CapWarning, Event, Hold, RateLimited
+from docket.ledger.events import CallNumber, CapExceeded, CapWarning, CarriageCode, DeniedCode, Event, Hold, RateLimited
 from docket.ledger.usage import Usage
 from docket.primitives.frozen import value
-
-RateName: TypeAlias = Literal["max_calls_per_second", "max_calls_per_minute"]
-DeniedCode: TypeAlias = Literal[
-    CapName,
-    RateName,
-    "model_denied",
-    "unpriced",
-    "unbounded_output",
-    "unbounded_input",
-    "unmetered_endpoint",
-    "unknown_endpoint",
-    "unreadable_request",
-    "unreadable_message",
-    "ambiguous_request",
-    "breaker_open",
-    "evidence_broken",
-    "event_rate",
-    "run_ended",
-]
-"""Why a call is not forwarded, or an event of the agent not taken: the table of docs/caps.md."""
-CarriageCode: TypeAlias = Literal[
-    "body_too_large",
-    "client_gone",
-    "headers_too_long",
-    "malformed_request",
-    "malformed_target",
-    "no_key_held",
-    "target_too_long",
-    "too_many_connections",
-    "upgrade_with_body",
-    "websocket_unsupported",
-]
-"""Why a request cannot be carried at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

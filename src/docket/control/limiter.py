@@ -10,8 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from docket.control.decision import RateName, Refused
-from docket.ledger.events import RateLimited
+from docket.control.decision import Refused
+from docket.ledger.events import RateLimited, RateName
 from docket.policy.resilience import MAX_PER_MINUTE, MAX_PER_SECOND, Resilience
 from docket.primitives.canonical import JsonObject
 from docket.primitives.instant import Instant, whole_seconds

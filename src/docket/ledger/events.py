@@ -31,6 +31,39 @@ CapName: TypeAlias = Literal[
     "max_usd", "max_tokens", "max_model_calls", "max_wall_seconds", "max_ledger_bytes", "max_events"
 ]
 """The caps of a run, by their keys."""
+RateName: TypeAlias = Literal["max_calls_per_second", "max_calls_per_minute"]
+DeniedCode: TypeAlias = Literal[
+    CapName,
+    RateName,
+    "model_denied",
+    "unpriced",
+    "unbounded_output",
+    "unbounded_input",
+    "unmetered_endpoint",
+    "unknown_endpoint",
+    "unreadable_request",
+    "unreadable_message",
+    "ambiguous_request",
+    "breaker_open",
+    "evidence_broken",
+    "event_rate",
+    "run_ended",
+]
+"""Why a call is not forwarded, or an event of the agent not taken: the table of docs/caps.md."""
+CarriageCode: TypeAlias = Literal[
+    "body_too_large",
+    "client_gone",
+    "client_gone",
+    "headers_too_long",
+    "malformed_request",
+    "malformed_target",
+    "no_key_held",
+    "target_too_long",
+    "too_many_connections",
+    "upgrade_with_body",
+    "websocket_unsupported",
+]
+"""Why a request cannot be carried at all."""
 Private: TypeAlias = "Mapping[str, Json]"
 
 
@@ -199,7 +232,8 @@ class ModelDenied(Fact):
 
     type: ClassVar[str] = "model.denied"
     by: By = "boundary"
-    code: str
+    code: DeniedCode | CarriageCode
+    """As this version writes it; the record of a later version may hold others."""
     final: bool
     count: int = 1
     retry_after: int | None = None

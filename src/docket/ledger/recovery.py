@@ -7,7 +7,7 @@ a zero-filled sector tells a tear from an edit; one batched write bounds how far
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, assert_never
 
 from docket.ledger.chain import MAX_LINE
 from docket.ledger.scan import FaultKind, Scan
@@ -81,5 +81,7 @@ def _describe(state: State, scan: Scan) -> str:
             return f"events {size} to {scan.signed - 1} are missing: a signed checkpoint covers {scan.signed} events"
         case "damaged":
             return f"the chain is broken at event {size}, byte {scan.offset}: {why}"
-        case _:
+        case "garbled":
             return f"{rest} are no torn write ({why}); {last}"
+        case _:
+            assert_never(state)

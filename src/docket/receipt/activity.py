@@ -8,8 +8,14 @@ from __future__ import annotations
 from docket.errors import FormatError
 from docket.ledger.chain import Entry
 from docket.ledger.events import (
+    BreakerClosed,
+    BreakerHalfOpen,
+    BreakerOpen,
     CapExceeded,
+    ClockStep,
     Event,
+    Fact,
+    FaultInjected,
     Forwarded,
     FsChange,
     FsSnapshot,
@@ -22,6 +28,8 @@ from docket.ledger.events import (
     ProcOrphan,
     RateLimited,
     SessionStart,
+    ToolCall,
+    ToolResult,
     Unauthorized,
 )
 from docket.primitives.canonical import Json, JsonObject
@@ -101,38 +109,42 @@ class Activity:
     @property
     def drill(self) -> bool:
         """Whether a fault was injected on purpose."""
-        return self.of("x-docket.fault-injected") > 0
+        return self.of(FaultInjected) > 0
 
-    def of(self, kind: str) -> int:
+    def of(self, kind: type[Fact]) -> int:
         """Number of events of type ``kind``."""
-        return self.types.get(kind, 0)
+        return self.types.get(kind.type, 0)
 
     def files(self) -> tuple[JsonObject, dict[str, Json]]:
         """Counts by kind of change; privately the first changed paths, and what was not covered."""
-        public: JsonObject = {"changes": dict(self.changes), "snapshots": self.of("fs.snapshot")}
+        public: JsonObject = {"changes": dict(self.changes), "snapshots": self.of(FsSnapshot)}
         lists: dict[str, Json] = {"first": self.first_changes, "uncovered": self.uncovered}
         return public, {name: value for name, value in lists.items() if value}
 
     def network(self) -> JsonObject:
         """Requests that are no model call, by class; refused connections."""
         return {
-            "allowed": self.of("net.allowed"),
-            "denied": self.of("net.denied"),
+            "allowed": self.types.get("net.allowed", 0),
+            "denied": self.types.get("net.denied", 0),
             "forwarded": dict(self.forwarded),
             "unauthorized": self.unauthorized,
         }
 
     def tools(self) -> JsonObject:
         """What the agent said of its tools."""
-        return {"calls": self.of("tool.call"), "results": self.of("tool.result")}
+        return {"calls": self.of(ToolCall), "results": self.of(ToolResult)}
 
     def resilience(self) -> JsonObject:
         """Breaker transitions, limiter refusals, injected faults, clock steps, and refusals by code."""
         return {
-            "breaker": {name: self.of(f"x-docket.breaker-{name}") for name in ("open", "half-open", "closed")},
-            "clock_steps": self.of("x-docket.clock-step"),
+            "breaker": {
+                "open": self.of(BreakerOpen),
+                "half-open": self.of(BreakerHalfOpen),
+                "closed": self.of(BreakerClosed),
+            },
+            "clock_steps": self.of(ClockStep),
             "denied_by_code": dict(self.denied_by_code),
-            "faults_injected": self.of("x-docket.fault-injected"),
+            "faults_injected": self.of(FaultInjected),
             "rate_limited": self.rate_limited,
         }
 

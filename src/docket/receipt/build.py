@@ -11,7 +11,7 @@ from typing import cast
 
 from docket.errors import FormatError
 from docket.findings.model import Finding
-from docket.ledger.events import Outcome, SessionEnd
+from docket.ledger.events import ModelCacheHit, Outcome, PolicyViolation, ProcOrphan, SessionEnd
 from docket.policy.document import digest
 from docket.primitives.canonical import Json, JsonObject, encode
 from docket.primitives.sealed import Entropy, disclose, seal
@@ -71,7 +71,7 @@ def build(
         "resilience": totals.activity.resilience(),
         "enforcement": {
             "mechanisms": run.enforcement,
-            "violations": totals.activity.of("policy.violation"),
+            "violations": totals.activity.of(PolicyViolation),
         },
         "ops": _ops(run),
         "findings": [finding.to_json() for finding in findings],
@@ -89,7 +89,7 @@ def build(
     if anchor.end is not None:
         document["end"] = anchor.end.to_json()
     if run.cache is not None:
-        document["cache"] = run.cache | {"hits": totals.activity.of("model.cache_hit")}
+        document["cache"] = run.cache | {"hits": totals.activity.of(ModelCacheHit)}
     return document
 
 
@@ -129,7 +129,7 @@ def _session(run: Run, totals: Totals, sessions: int, entropy: Entropy) -> JsonO
         "outcome": run.outcome,
         "exit": run.exit,
         "elapsed_us": activity.elapsed_us,
-        "orphans": activity.of("proc.orphan"),
+        "orphans": activity.of(ProcOrphan),
         "survivors": cast("list[Json]", list(activity.survivors)),
         "sessions": sessions,
         "drill": activity.drill,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from docket.ledger.events import FsSnapshot, ModelCacheHit
 from docket.receipt.model import Run
 from docket.receipt.totals import Totals
 
@@ -109,7 +110,7 @@ LIMITS: tuple[Limit, ...] = (
             f.run.kind == "complete"
             and f.run.evidence.whole
             and not (f.totals.requests or f.totals.ends or f.totals.lost or f.totals.denied or f.totals.unmetered)
-            and not f.totals.activity.of("model.cache_hit")
+            and not f.totals.activity.of(ModelCacheHit)
         ),
         UNUSED,
     ),
@@ -195,7 +196,7 @@ LIMITS: tuple[Limit, ...] = (
     ),
     _limit(
         "no snapshot",
-        lambda f: not f.totals.activity.of("fs.snapshot"),
+        lambda f: not f.totals.activity.of(FsSnapshot),
         "No snapshot of files was taken: changes to files are not shown.",
     ),
 )

@@ -20,7 +20,7 @@ from docket.boundary.call.desk import UnderWay
 from docket.control.evidence import END_ROOM, Ceilings, Guard
 from docket.errors import LedgerError, LedgerWriteError, ProcessError
 from docket.ledger.chain import Entry
-from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, ProcExit, ProcOrphan, ProcSpawn
+from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, PolicyViolation, ProcExit, ProcOrphan, ProcSpawn
 from docket.policy.document import document
 from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.instant import timestamp
@@ -370,8 +370,9 @@ class _Run:
 
     def _tell_of_changes(self, entry: Entry) -> None:
         """Say at once that another hand changed the record: the entry that tells of it is durable."""
-        if entry.type == "policy.violation" and entry.data.get("rule") == "evidence":
-            self._announcer.problem(f"the record was changed by another hand: {entry.data.get('reason')}")
+        match entry.event:
+            case PolicyViolation(rule="evidence", reason=reason):
+                self._announcer.problem(f"the record was changed by another hand: {reason}")
 
     def _ending(self) -> Ending:
         return Ending(

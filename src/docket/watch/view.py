@@ -14,6 +14,27 @@ from typing import Any
 
 import orjson
 
+from docket.ledger.events import (
+    BreakerClosed,
+    BreakerHalfOpen,
+    BreakerOpen,
+    CapExceeded,
+    CapWarning,
+    FaultInjected,
+    FsChange,
+    FsSnapshot,
+    LedgerGap,
+    ModelCacheHit,
+    ModelDenied,
+    ModelError,
+    ModelRequest,
+    ModelResponse,
+    PolicyApplied,
+    PolicyViolation,
+    RateLimited,
+    SessionEnd,
+    SessionStart,
+)
 from docket.watch.tail import START, Line
 
 RECENT = 200
@@ -26,7 +47,7 @@ PACE_STEPS = 60
 """Parts of that time, each with the sum of what was booked in it."""
 MAX_NAMES = 100
 """Different models, codes, upstreams and kinds that are counted apart; the rest counts as other."""
-QUIET = frozenset({"model.request", "model.response"})
+QUIET = frozenset({ModelRequest.type, ModelResponse.type})
 """Types that are too many to stand in the list of the last events of a busy run, unless nothing else happened."""
 VERSION = 1
 
@@ -165,7 +186,7 @@ class View:
 
     def _answer(self, data: dict[str, Any], event: dict[str, Any]) -> None:
         begun = self.open.pop(str(data["call"]), None) or {"hold": {}, "upstream": "", "since_us": event["elapsed_us"]}
-        failed = event["type"] == "model.error"
+        failed = event["type"] == ModelError.type
         self.errors += failed
         bill = data.get("usage") or {}
         cost = Decimal(bill["cost_usd"]) if "cost_usd" in bill else None
@@ -239,25 +260,25 @@ class View:
 
 
 _FOLDS: dict[str, Callable[[View, dict[str, Any], dict[str, Any]], None]] = {
-    "session.start": View._start,
-    "policy.applied": View._policy,
-    "session.end": View._end,
-    "model.request": View._request,
-    "model.response": View._answer,
-    "model.error": View._answer,
-    "model.denied": View._denied,
-    "model.cache_hit": View._cache_hit,
-    "x-docket.breaker-open": View._breaker,
-    "x-docket.breaker-half-open": View._breaker,
-    "x-docket.breaker-closed": View._breaker,
-    "x-docket.rate-limited": View._limiter,
-    "cap.warning": View._warning,
-    "cap.exceeded": View._exceeded,
-    "fs.change": View._change,
-    "fs.snapshot": View._snapshot,
-    "x-docket.ledger-gap": View._gap,
-    "policy.violation": View._violation,
-    "x-docket.fault-injected": View._fault,
+    SessionStart.type: View._start,
+    PolicyApplied.type: View._policy,
+    SessionEnd.type: View._end,
+    ModelRequest.type: View._request,
+    ModelResponse.type: View._answer,
+    ModelError.type: View._answer,
+    ModelDenied.type: View._denied,
+    ModelCacheHit.type: View._cache_hit,
+    BreakerOpen.type: View._breaker,
+    BreakerHalfOpen.type: View._breaker,
+    BreakerClosed.type: View._breaker,
+    RateLimited.type: View._limiter,
+    CapWarning.type: View._warning,
+    CapExceeded.type: View._exceeded,
+    FsChange.type: View._change,
+    FsSnapshot.type: View._snapshot,
+    LedgerGap.type: View._gap,
+    PolicyViolation.type: View._violation,
+    FaultInjected.type: View._fault,
 }
 
 

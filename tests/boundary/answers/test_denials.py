@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from docket.boundary.answers import coalesce
 from docket.boundary.answers.denials import Denials
 from docket.boundary.answers.refusals import Answer
-from docket.control.decision import RateName, Refused
+from docket.control.decision import Refused
 from docket.ledger.chain import Chain, Entry
 from docket.ledger.codec import draft
-from docket.ledger.events import Event, ModelDenied, RateLimited
+from docket.ledger.events import Event, ModelDenied, RateLimited, RateName
 from docket.receipt.activity import Activity
 from docket.telemetry.metrics import Fold
 from kit.boundary import Record, run

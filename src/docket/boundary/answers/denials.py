@@ -12,8 +12,8 @@ from typing import Protocol
 
 from docket.boundary.answers.coalesce import Coalescer
 from docket.boundary.answers.refusals import Answer, bad_request, refusal
-from docket.control.decision import CarriageCode, Refused
-from docket.ledger.events import CapExceeded, Event, ModelDenied, Unauthorized
+from docket.control.decision import Refused
+from docket.ledger.events import CapExceeded, CarriageCode, Event, ModelDenied, Unauthorized
 
 
 class Answerable(Protocol):
