@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docket.ledger.events import FsSnapshot, ModelCacheHit
 from docket.receipt.limits import LIMITS, UNUSED, Facts, sentences
 from docket.receipt.model import Evidence, Run
 from docket.receipt.totals import Totals
@@ -29,7 +30,7 @@ LOST = Evidence(ledger_complete=False, unwritten_events=3)
 
 def totals(**figures: Any) -> Totals:
     """A fold of a run with one call, answered and priced, whose files were looked at; ``figures`` differ."""
-    counts = {"fs.snapshot": 1} | figures.pop("types", {})
+    counts = {FsSnapshot: 1} | figures.pop("types", {})
     known: dict[str, Any] = {
         "requests": 1, "ends": 1, "denied": 0, "unmetered": 0, "lost": 0, "estimated": 0, "open_calls": 0, "costed": 1,
         "by_source": {"reported": 1, "partial": 0, "none": 0}, "rows": SimpleNamespace(size=1, embedded=True),
@@ -60,7 +61,7 @@ CASES: dict[str, tuple[Run, Totals, bool]] = {
     "a breach unrecorded": (replace(RUN, breach=BREACH), totals(), True),
     "open calls": (RUN, totals(open_calls=1), True),
     "survivors": (RUN, totals(activity={"survivors": (7,)}), True),
-    "no snapshot": (RUN, totals(types={"fs.snapshot": 0}), True),
+    "no snapshot": (RUN, totals(types={FsSnapshot: 0}), True),
 }
 """A case for each condition, in which it and nothing beside it holds (of a recovered run two things)."""
 ALWAYS = len(sentences(RUN, totals(), operator=True))
@@ -110,7 +111,7 @@ def test_no_call_is_said_only_of_a_whole_record_without_one(
 ) -> None:
     run = replace(RUN, kind=kind, evidence=Evidence(ledger_complete=complete, unwritten_events=unwritten))
     counts = {"requests": requests, "ends": ends, "lost": lost, "denied": denied, "unmetered": unmetered}
-    figures = totals(**counts, types={"model.cache_hit": hits})
+    figures = totals(**counts, types={ModelCacheHit: hits})
     nothing = not (any(counts.values()) or hits or unwritten) and complete is True and kind == "complete"
     assert (UNUSED in sentences(run, figures, operator=True)) == nothing
 

@@ -118,23 +118,20 @@ class Budget:
     def reserve(self, hold: Amounts) -> None:
         """Keep ``hold`` for a call; only after ``ask`` gave None."""
         self.in_flight += 1
-        self.usd.reserved += hold.usd
-        self.tokens.reserved += hold.tokens
-        self.calls.reserved += hold.calls
+        for meter, amount in zip(self.meters, hold, strict=True):
+            meter.reserved += amount
 
     def release(self, hold: Amounts) -> None:
         """Give back what was kept for a call that cost nothing."""
         self.in_flight -= 1
-        self.usd.reserved -= hold.usd
-        self.tokens.reserved -= hold.tokens
-        self.calls.reserved -= hold.calls
+        for meter, amount in zip(self.meters, hold, strict=True):
+            meter.reserved -= amount
 
     def settle(self, hold: Amounts, booked: Amounts) -> tuple[tuple[CapWarning, ...], tuple[CapExceeded, ...]]:
         """Give back what was kept and book what it came to; the events that this causes."""
         self.release(hold)
-        self.usd.booked += booked.usd
-        self.tokens.booked += booked.tokens
-        self.calls.booked += booked.calls
+        for meter, amount in zip(self.meters, booked, strict=True):
+            meter.booked += amount
         if not self._caps:
             return (), ()
         warnings: list[CapWarning] = []

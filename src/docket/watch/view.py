@@ -110,7 +110,7 @@ class View:
         if fold is not None:
             fold(self, event["data"], event)
         if event["type"] not in QUIET:
-            self._remember(self.recent, {"seq": event["seq"], "ts": event["ts"], "type": event["type"]} | _said(event))
+            _remember(self.recent, {"seq": event["seq"], "ts": event["ts"], "type": event["type"]} | _said(event))
 
     @property
     def reserved_usd(self) -> Decimal:
@@ -143,11 +143,6 @@ class View:
         if not isinstance(saved, dict) or saved.pop("version", None) != VERSION or set(saved) != set(cls.__slots__):
             return None
         return cls(**saved)
-
-    def _remember(self, kept: list[dict[str, Any]], row: dict[str, Any], most: int = RECENT) -> None:
-        kept.append(row)
-        if len(kept) > most:
-            del kept[: len(kept) - most]
 
     def _book(self, usd: Decimal) -> None:
         self.usd = plain(Decimal(self.usd) + usd)
@@ -219,7 +214,7 @@ class View:
             "status": data.get("status"),
             "usd": plain(booked),
         }
-        self._remember(self.finished, done, FINISHED)
+        _remember(self.finished, done, FINISHED)
 
     def _denied(self, data: dict[str, Any], event: dict[str, Any]) -> None:
         _count(self.denied, data["code"], data["count"])
@@ -236,7 +231,7 @@ class View:
         self.limited += data["count"]
 
     def _warning(self, data: dict[str, Any], event: dict[str, Any]) -> None:
-        self._remember(self.warnings, data | {"elapsed_us": event["elapsed_us"]}, MAX_NAMES)
+        _remember(self.warnings, data | {"elapsed_us": event["elapsed_us"]}, MAX_NAMES)
 
     def _exceeded(self, data: dict[str, Any], event: dict[str, Any]) -> None:
         self.breach = self.breach or data | {"elapsed_us": event["elapsed_us"], "seq": event["seq"]}
@@ -291,6 +286,12 @@ def _said(event: dict[str, Any]) -> dict[str, Any]:
             if isinstance(value, str | int) and len(str(value)) <= 64
         )
     }
+
+
+def _remember(kept: list[dict[str, Any]], row: dict[str, Any], most: int = RECENT) -> None:
+    kept.append(row)
+    if len(kept) > most:
+        del kept[: len(kept) - most]
 
 
 def _count(counts: dict[str, int], name: str, more: int) -> None:
