@@ -48,10 +48,6 @@ def boolean(value: Any, path: str, unknown: list[str]) -> None:
         raise Violation(f"{path}: not true or false")
 
 
-def anything(value: Any, path: str, unknown: list[str]) -> None:
-    """No rule beyond the canonical form."""
-
-
 def natural(value: Any, path: str, unknown: list[str]) -> None:
     if type(value) is not int or value < 0:
         raise Violation(f"{path}: not a whole number from 0")
@@ -60,11 +56,6 @@ def natural(value: Any, path: str, unknown: list[str]) -> None:
 def positive(value: Any, path: str, unknown: list[str]) -> None:
     if type(value) is not int or value < 1:
         raise Violation(f"{path}: not a whole number from 1")
-
-
-def integer(value: Any, path: str, unknown: list[str]) -> None:
-    if type(value) is not int:
-        raise Violation(f"{path}: not a whole number")
 
 
 def amount(value: Any, path: str, unknown: list[str]) -> None:
