@@ -53,7 +53,7 @@ class Booking:
         told = seen.model if seen else None
         model = public_name(call.served(told)) if told and told != call.model else call.model
         counts = seen.counts if seen else NOTHING
-        tier = _tier(call, seen)
+        tier = seen.tier if seen is not None and seen.tier is not None else _tier(call)
         if ended.reason in UNSENT or (counts.source == "none" and _refused_by_provider(ended)):
             return Booked(None, model, tier_name(tier), Amounts(calls=1))
         if self._quota:
@@ -92,14 +92,14 @@ class Booking:
         body, into = call.body_bytes, input_tokens(counts.items)
         parts: list[tuple[Part, int, int]] = [("request", body, into)]
         if seen is not None and seen.size:
-            parts.append((_answer_part(call), seen.size, amounts.tokens - into))
+            parts.append(("stream" if call.stream else "body", seen.size, amounts.tokens - into))
         self._calibration.learn(call.provider, call.model, amounts.usd, amounts.tokens, parts, body=body)
 
     def _estimate(self, call: Call, seen: Observation | None) -> Estimate:
         """A guess from bytes that never passes what the call's own limits allow."""
         size = seen.size if seen is not None else 0
         into, from_run = self._calibration.tokens_of(call.provider, call.model, "request", call.body_bytes)
-        out, also = self._calibration.tokens_of(call.provider, call.model, _answer_part(call), size)
+        out, also = self._calibration.tokens_of(call.provider, call.model, "stream" if call.stream else "body", size)
         limit = call.max_output
         if limit is None:
             found = self._table.resolve(call.provider, call.model)
@@ -119,15 +119,9 @@ class Booking:
         return self._table.dearest(call.provider) if self._unpriced == "dearest" else None
 
 
-def _tier(call: Call, seen: Observation | None) -> str | None:
-    """The tier that served: the answer's word, or ``unknown`` where it says nothing of one that was asked for."""
-    if seen is not None and seen.tier is not None:
-        return seen.tier
+def _tier(call: Call) -> str | None:
+    """The tier that served where the answer does not say: ``unknown`` where another than the standard was asked for."""
     return None if call.tier is None or tier_name(call.tier) == STANDARD else UNKNOWN_TIER
-
-
-def _answer_part(call: Call) -> Part:
-    return "stream" if call.stream else "body"
 
 
 def tokens_of(counts: Counts) -> int:

@@ -129,9 +129,10 @@ class Budget:
 
     def settle(self, hold: Amounts, booked: Amounts) -> tuple[tuple[CapWarning, ...], tuple[CapExceeded, ...]]:
         """Give back what was kept and book what it came to; the events that this causes."""
-        self.release(hold)
-        for meter, amount in zip(self.meters, booked, strict=True):
-            meter.booked += amount
+        self.in_flight -= 1
+        for meter, kept, spent in zip(self.meters, hold, booked, strict=True):
+            meter.reserved -= kept
+            meter.booked += spent
         if not self._caps:
             return (), ()
         warnings: list[CapWarning] = []

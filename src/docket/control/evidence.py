@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Protocol, cast
 
 from docket.control.decision import Refused
+from docket.ledger.chain import Entry
 from docket.ledger.codec import Draft
 from docket.ledger.events import (
     CapExceeded,
@@ -46,7 +47,6 @@ ROW_ROOM = 1024
 CALL_ROOM = 4096
 """Bytes kept for the end event of each open call."""
 _ENDS = frozenset({ModelResponse.type, ModelError.type})
-_CALLS = _ENDS | {ModelRequest.type}
 _ESSENTIAL = frozenset(
     {
         SessionStart.type,
@@ -93,6 +93,16 @@ class Condition:
     writable: bool = True
     final: bool = False
     """Whether a sync failed, so that nothing will ever be written again."""
+
+
+class Placed(Protocol):
+    """An event that was to be written; ``entry`` is None where it was not."""
+
+    @property
+    def draft(self) -> Draft: ...
+
+    @property
+    def entry(self) -> Entry | None: ...
 
 
 class Guard:
@@ -181,15 +191,17 @@ class Guard:
             return self._rows_room
         return self._rows_room + sum(_row_room(draft) for draft in drafts)
 
-    def recorded(self, drafts: Iterable[Draft]) -> None:
-        """``drafts`` are durable."""
-        if self._rows >= MAX_ROWS:
-            return
-        for draft in drafts:
-            kind = draft.type
-            if self._rows < MAX_ROWS and kind in _CALLS:
-                self._rows_room += _row_room(draft)
-                self._rows += kind in _ENDS
+    def recorded(self, items: Iterable[Placed]) -> None:
+        """Those of ``items`` that have an entry are durable."""
+        for item in items:
+            if item.entry is None or self._rows >= MAX_ROWS:
+                continue
+            kind = item.draft.type
+            if kind == ModelRequest.type:
+                self._rows_room += 2 * ROW_ROOM
+            elif kind in _ENDS:
+                self._rows_room += max(0, item.draft.weight - ROW_ROOM)
+                self._rows += 1
 
     def has_room(self, used: int) -> bool:
         """Whether ``used`` bytes are within the byte ceiling, its reserve left alone."""

@@ -115,11 +115,15 @@ class Holds:
         usd, tokens, known = self._calibration.expected(call.provider, call.model, call.body_bytes)
         if not known:
             output = PRIOR_OUTPUT if worst is None else min(PRIOR_OUTPUT, worst.output)
-            prior = Bounds(-(-call.body_bytes // PRIOR_BYTES_PER_TOKEN) + self._before(call.previous), output)
-            usd = max(usd, self._dearest(call, prior))
+            into = -(-call.body_bytes // PRIOR_BYTES_PER_TOKEN)
+            prior = Bounds(into + self._before(call.previous) if call.previous else into, output)
+            if call.others or call.private_model is not None:
+                usd = max(usd, self._dearest(call, prior))
+            elif tariffs:
+                usd = max(usd, tariffs[0].expected(prior))
             tokens = max(tokens, prior.input + prior.output)
-        if worst is not None and self._is_bounded(call):
-            usd = min(usd, self._most(call, worst, tariffs))
+        if worst is not None and not call.open_input and (call.previous is None or self._is_bounded(call)):
+            usd = min(usd, self._most(call, worst, tariffs) if call.others else _most(worst, tariffs))
             tokens = min(tokens, (worst.input + worst.output) * (1 + len(call.others)))
         return Held(Amounts(usd if tariffs else 0, tokens, 1), bool(tariffs))
 
@@ -169,9 +173,6 @@ class Holds:
         """What ``bounds`` cost in picodollars at the standard tariff of the dearest model that the call may use."""
         if self._quota:
             return 0
-        if not call.others and call.private_model is None:  # as nearly every call
-            own = self._tariffs(call)
-            return own[0].expected(bounds) if own else 0
         standard = [self._tariffs(call, model)[:1] for model in call.models]
         return max((tariff.expected(bounds) for each in standard for tariff in each), default=0)
 
@@ -182,11 +183,14 @@ class Holds:
             found = [self._table.resolve(call.provider, model) for model in call.models]  # each is remembered there
             limits = [each.prices.max_output for each in found if each is not None and each.prices.max_output]
             limit = max(limits) if len(limits) == len(found) else None
-        return None if limit is None else Bounds(call.body_bytes + self._before(call.previous), limit * call.choices)
+        if limit is None:
+            return None
+        before = self._before(call.previous) if call.previous else 0
+        return Bounds(call.body_bytes + before, limit * call.choices)
 
-    def _before(self, answer_id: str | None) -> int:
+    def _before(self, answer_id: str) -> int:
         """Tokens of the answer that a request continues, all of which are its input."""
-        return self._answers.get(answer_id, 0) if answer_id else 0
+        return self._answers.get(answer_id, 0)
 
     def _is_bounded(self, call: Call) -> bool:
         return not call.open_input and (call.previous is None or call.previous in self._answers)

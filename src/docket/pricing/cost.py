@@ -147,7 +147,8 @@ def _usage(counts: Counts, items: tuple[Item, ...]) -> Usage:
         if item.unit_usd is None or item.per is None:
             whole = False
             break
-        pico += item.unit_usd.pico_of(item.quantity, item.per)
+        cost, rest = divmod(item.unit_usd.pico * item.quantity, item.per)
+        pico += item.unit_usd.pico_of(item.quantity, item.per) if rest else cost
     return Usage(
         counts.source,
         items,

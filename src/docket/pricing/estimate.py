@@ -132,7 +132,11 @@ class Calibration:
 
         ``parts`` are the bytes of its request and of its answer, with the tokens that each came to.
         """
-        known = self._of(provider, model)
+        known = self._models.get((provider, model))
+        if known is None:
+            known = self._new(provider, model)
+        else:
+            self._models.move_to_end((provider, model))
         seen = known.classes[body.bit_length()]
         seen.calls += 1
         seen.usd, seen.tokens = max(seen.usd, usd), max(seen.tokens, tokens)
@@ -158,17 +162,12 @@ class Calibration:
             return -(-amount * seen.tokens // seen.amount), True
         return -(-amount // _PRIORS[part]), False
 
-    def _of(self, provider: str, model: str) -> _Model:
-        """What is known of a model, now last; the one that was not touched for longest goes when there are too many."""
-        key = (provider, model)
-        known = self._models.get(key)
-        if known is None:
-            known = self._models[key] = _Model()
-            if len(self._models) > MAX_REMEMBERED:
-                self._models.popitem(last=False)
-        else:
-            self._models.move_to_end(key)
-        return known
+    def _new(self, provider: str, model: str) -> _Model:
+        """Room for a model; the one that was not touched for longest goes when there are too many."""
+        new = self._models[provider, model] = _Model()
+        if len(self._models) > MAX_REMEMBERED:
+            self._models.popitem(last=False)
+        return new
 
 
 def estimate(input_tokens: int, output_tokens: int, rates: Rates | None, *, calibrated: bool) -> Estimate:

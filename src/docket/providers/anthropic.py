@@ -45,7 +45,7 @@ class Anthropic:
             tier="fast" if asked.document.get("speed") == "fast" else None,
         )
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer:
         return AnswerObserver(framing_of(media_type), MessageFold() if status < 400 else ErrorFold())
 
 

@@ -36,6 +36,9 @@ class Provider(Protocol):
         """What a request asks for; an unreadable body gives a call with ``parsed`` false."""
         ...
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
-        """A fresh observer for the answer to ``call``; ``media_type`` in lower case, empty where none is stated."""
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer | None:
+        """A fresh observer for the answer to ``call``, None where nothing reads it.
+
+        ``media_type`` is in lower case, empty where none is stated.
+        """
         ...

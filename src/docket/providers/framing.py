@@ -70,25 +70,38 @@ class Document:
 class Sniffed:
     """Takes the framing from the first byte that is no white space: ``{`` or ``[`` starts a document."""
 
-    __slots__ = ("_chosen", "_document")
+    __slots__ = ("_chosen", "_document", "_text", "streamed")
 
-    def __init__(self, document: Framing) -> None:
+    def __init__(self, document: Framing | None) -> None:
+        """``document`` is how a protocol frames what is no event stream, where that is not one document."""
         self._document = document
         self._chosen: Framing | None = None
-
-    @property
-    def streamed(self) -> bool:
-        return self._chosen is not None and self._chosen.streamed
+        self._text: LongText | None = None
+        """Of the one document, where it is one."""
+        self.streamed = False
 
     def feed(self, data: bytes) -> Iterable[Piece]:
+        if self._text is not None:
+            self._text.add(data)
+            return ()
         if self._chosen is None:
             data = data.lstrip()
             if not data:
                 return ()
-            self._chosen = self._document if data[:1] in (b"{", b"[") else SseDecoder()
+            if data[:1] not in (b"{", b"["):
+                self._chosen = SseDecoder()
+            elif self._document is None:
+                self._text = LongText(data)
+                return ()
+            else:
+                self._chosen = self._document
+            self.streamed = self._chosen.streamed
         return self._chosen.feed(data)
 
     def finish(self) -> Iterable[Piece]:
+        if self._text is not None:
+            text, self._text = self._text, LongText()
+            return () if text.empty else (Piece(b"", text.take()),)
         return () if self._chosen is None else self._chosen.finish()
 
 
@@ -99,4 +112,4 @@ def framing_of(media_type: bytes, document: Framing | None = None) -> Framing:
     """
     if media_type == b"text/event-stream":
         return SseDecoder()
-    return Sniffed(document or Document())
+    return Sniffed(document)

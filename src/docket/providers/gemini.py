@@ -65,7 +65,7 @@ class Gemini:
             open_input=_is_open(asked.document),
         )
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer:
         if status >= 400:
             return AnswerObserver(framing_of(media_type), ErrorFold())
         return AnswerObserver(framing_of(media_type, Elements()), ContentFold(call.model))

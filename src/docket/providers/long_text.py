@@ -37,10 +37,12 @@ class LongText:
 
     __slots__ = ("_condenser", "_pieces", "_size")
 
-    def __init__(self) -> None:
+    def __init__(self, begun: bytes = b"") -> None:
         self._pieces: list[bytes] = []
         self._size = 0
         self._condenser: _Condenser | None = None
+        if begun:
+            self.add(begun)
 
     @property
     def empty(self) -> bool:

@@ -32,7 +32,7 @@ class Ollama:
             max_output=0 if embeds else limit(member(asked.document, "options"), "num_predict"),
         )
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer:
         if status >= 400:
             return AnswerObserver(framing_of(media_type), ErrorFold())
         embeds = call.endpoint.name == "/api/embed"

@@ -30,7 +30,7 @@ class OpenAIChat:
             usage_in_stream=include if isinstance(include, bool) else None,
         )
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer:
         return AnswerObserver(framing_of(media_type), ChoicesFold() if status < 400 else ErrorFold())
 
 

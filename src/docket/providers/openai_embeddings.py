@@ -19,7 +19,7 @@ class OpenAIEmbeddings:
     def call(self, sent: Sent) -> Call:
         return read_request(sent).call(stream=False, max_output=0)
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer:
         return AnswerObserver(framing_of(media_type), EmbeddingsFold() if status < 400 else ErrorFold())
 
 

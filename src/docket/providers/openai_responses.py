@@ -65,7 +65,7 @@ class OpenAIResponses:
             background=asked.document.get("background") is True,
         )
 
-    def observer(self, call: Call, *, status: int, media_type: bytes) -> Observer:
+    def observer(self, call: Call, status: int, media_type: bytes) -> Observer:
         return AnswerObserver(framing_of(media_type), ResponseFold() if status < 400 else ErrorFold())
 
 

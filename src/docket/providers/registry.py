@@ -36,10 +36,29 @@ def recognise(family: str, method: str, path: str, *, body: bool = False) -> End
     return find(family, method, path, body=body)
 
 
+class _Unparsed:
+    """Whatever has no parser: of a request only the model is looked for, and nothing reads its answer."""
+
+    protocol = ""
+
+    def call(self, sent: Sent) -> Call:
+        return read_request(sent).call()
+
+    def observer(self, call: Call, status: int, media_type: bytes) -> None:
+        return None
+
+
+_UNPARSED = _Unparsed()
+
+
+def reader_of(endpoint: Endpoint) -> Provider:
+    """What reads requests to ``endpoint`` and their answers."""
+    return _BY_PROTOCOL.get(endpoint.protocol, _UNPARSED)
+
+
 def call_of(sent: Sent) -> Call:
     """What a request asks of its endpoint; without a parser only the model is looked for."""
-    reader = _BY_PROTOCOL.get(sent.endpoint.protocol)
-    return reader.call(sent) if reader is not None else read_request(sent).call()
+    return reader_of(sent.endpoint).call(sent)
 
 
 def observer_of(call: Call, status: int, media_type: bytes) -> Observer | None:
@@ -47,5 +66,4 @@ def observer_of(call: Call, status: int, media_type: bytes) -> Observer | None:
 
     ``media_type`` is the answer's in lower case and without parameters, empty where it states none.
     """
-    reader = _BY_PROTOCOL.get(call.endpoint.protocol)
-    return reader.observer(call, status=status, media_type=media_type) if reader else None
+    return reader_of(call.endpoint).observer(call, status, media_type)

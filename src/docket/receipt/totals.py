@@ -60,7 +60,10 @@ class Totals:
     def add(self, entry: Entry) -> None:
         """Take the next entry of the ledger."""
         event = entry.event
-        self.activity.add(entry, event)
+        if isinstance(event, ModelRequest | ModelResponse | ModelError):  # none of which is activity beside calls
+            self.activity.elapsed_us = entry.elapsed_us
+        else:
+            self.activity.add(entry, event)
         match event:
             case ModelRequest():
                 self.requests += 1

@@ -7,9 +7,10 @@ so that memory is bounded whatever the length of a run.
 from __future__ import annotations
 
 import zlib
+from hashlib import sha256
 
 from docket.primitives.canonical import JsonObject, decode, encode_checked
-from docket.primitives.digest import leaf_hash
+from docket.primitives.digest import LEAF
 from docket.primitives.merkle import Frontier
 
 MAX_ROWS = 10_000
@@ -34,7 +35,7 @@ class UsageRows:
     def add(self, row: JsonObject) -> None:
         """Take the next row ``{call, model, provider, seq, tier, usage}``."""
         leaf = encode_checked(row)  # its parts stand in an event
-        self._tree.append(leaf_hash(leaf))
+        self._tree.append(sha256(LEAF + leaf).digest())
         if self._deflater is None:
             return
         self._bytes += len(leaf)

@@ -136,6 +136,8 @@ class Record:
         """When the next checkpoint is due, on the monotonic clock; None while every event is covered."""
         self.now_us = 0
         """The monotonic clock as it was when the last batch was done."""
+        self.note_due = False
+        """Whether a checkpoint was due then."""
         self._run = run
         self._ledger = ledger
         self._notes = notes
@@ -153,6 +155,8 @@ class Record:
         self._note = b""
         self._restored = 0
         self._entropy = _Entropy()
+        self._second, self._stamp = -1, ""
+        """The wall clock's last second, and how it is spelled up to its fraction."""
 
     def commit(self, batch: list[Item], weight: int | None = None) -> None:
         """Give every event of ``batch`` its place and make them durable by one sync.
@@ -162,6 +166,7 @@ class Record:
         """
         if not batch:
             self.now_us = self._clock.monotonic_us()
+            self.note_due = self.due_us is not None and self.now_us >= self.due_us
             return
         began_us = self._clock.monotonic_us()
         guard = self._guard
@@ -174,20 +179,16 @@ class Record:
             guard.lost((item.draft for item in batch if item.lost), self.chain.size)
             self._keep_note()
         self.now_us = self._clock.monotonic_us()
+        self.note_due = self.due_us is not None and (
+            self.now_us >= self.due_us or self.chain.frontier.size - self._noted >= CHECKPOINT_EVENTS
+        )
         condition = guard.condition(bool(self.differences))
         self._committed(Committed(batch, condition, self._ledger.size, self.now_us - began_us))
-
-    def checkpoint_if_due(self) -> None:
-        """Sign what is durable if that was due at ``now_us``."""
-        if self.due_us is None:
-            return
-        if self.chain.frontier.size - self._noted >= CHECKPOINT_EVENTS or self.now_us >= self.due_us:
-            self.checkpoint()
 
     def checkpoint(self) -> None:
         """Sign what is durable. Raises LedgerWriteError where there is no note yet and this one cannot be written."""
         self.compare(whole=False)
-        self.due_us = None
+        self.due_us, self.note_due = None, False
         size, lost = self.chain.size, self._guard.lost_in_all
         if (size, lost) <= (self._noted, self._noted_lost) or not size or self._notes.failed or self._key is None:
             return
@@ -335,7 +336,7 @@ class Record:
                 self._guard.failed(final=isinstance(error, SyncFailedError))
             return False
         self._may_fail = True
-        self._guard.recorded([item.draft for item in items if item.entry is not None])
+        self._guard.recorded(items)
         if lines and self.due_us is None:
             self.due_us = now_us + CHECKPOINT_US
         return True
@@ -350,7 +351,10 @@ class Record:
                 reserve.grow(need)
 
     def _place_all(self, items: list[Item], now_us: int) -> list[bytes]:
-        ts = timestamp(self._clock.unix_us())
+        unix_us = self._clock.unix_us()
+        if unix_us // 1_000_000 != self._second:  # many batches are written within one second
+            self._second, self._stamp = unix_us // 1_000_000, timestamp(unix_us)[:-7]
+        ts = f"{self._stamp}{unix_us % 1_000_000:06d}Z"
         elapsed_us = now_us - self._started_us
         lines = []
         for item in items:

@@ -297,7 +297,10 @@ class LedgerWriter:
         if entries:
             self.size, self.head = entries[-1].seq + 1, entries[-1].hash
             for observer in self._observers:
-                self._loop.call_soon(self._show, observer, iter(entries))
+                if len(entries) == 1:
+                    self._loop.call_soon(observer, entries[0])
+                else:
+                    self._loop.call_soon(self._show, observer, iter(entries))
         for item in committed.items:
             if not isinstance(item, _Append):
                 continue
@@ -361,6 +364,7 @@ class LedgerWriter:
                     self._record.commit(batch)
                     batch, weight = [], 0
                     self._call(self._resolve, item.waiter, item.work(), None)
+                    self._record.commit(batch)  # and the time is what it is now
                     continue
                 weight += item.draft.weight
                 if weight > MAX_BATCH:
@@ -370,12 +374,13 @@ class LedgerWriter:
             self._record.commit(batch, weight)
             if last:
                 return
-            self._record.checkpoint_if_due()
+            if self._record.note_due:
+                self._record.checkpoint()
 
     def _take(self) -> tuple[list[_Append | _Task], bool]:
         """What waits, and whether the end was asked for; waits for the first, but not past a due checkpoint."""
         due_us = self._record.due_us
-        timeout = None if due_us is None else max(0, due_us - self._clock.monotonic_us()) / 1e6
+        timeout = None if due_us is None else max(0, due_us - self._record.now_us) / 1e6
         queue = self._queue
         try:
             handed = queue.get(timeout=timeout)

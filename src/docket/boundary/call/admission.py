@@ -71,7 +71,8 @@ class QueuedAdmission:
     def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
         """Book what became of an admitted call; whoever waits first is asked again. Does not yield."""
         settlement = self._gate.settle(admitted, call, ended, observation, Instant(self._clock.monotonic_us()))
-        self._wake()
+        if self._waiting:
+            self._wake()
         return settlement
 
     def answered(self, admitted: Admitted, ended: Ended) -> tuple[Event, ...]:

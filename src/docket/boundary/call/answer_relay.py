@@ -118,7 +118,8 @@ class AnswerRelay:
         ended = Ended(reason, head.status, error_type, b"retry-after" in head.named)
         named = None
         if b"request-id" in head.named or b"x-request-id" in head.named:
-            named = text(head.first(b"request-id") or head.first(b"x-request-id"))
+            own = head.first(b"request-id") if b"request-id" in head.named else None
+            named = text(own or head.first(b"x-request-id"))
         return Arrived(ended, seen, tee.size, self.first_byte_at, private, named)
 
     async def finish(self, family: str) -> None:

@@ -35,6 +35,7 @@ from docket.primitives.canonical import Json
 from docket.primitives.frozen import value
 from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
+from docket.providers.base import Provider
 from docket.providers.call import Call, Endpoint, Sent
 from docket.providers.targets import USUAL_PATH
 
@@ -66,6 +67,7 @@ class Plan:
 
     route: Route
     endpoint: Endpoint
+    reader: Provider
     target: bytes
     """As the agent sent it, and as it goes on (``sent``), with its ``path``."""
     sent: bytes
@@ -133,6 +135,7 @@ class Forwarder:
         return Plan(
             route,
             endpoint,
+            registry.reader_of(endpoint),
             target,
             sent or target,
             path,
@@ -177,7 +180,7 @@ class Forwarder:
             request = Request(call, outgoing, private, amended is not None or plan.sent != plan.target)
             record = settings.max_body_bytes if settings.record_responses else 0
             observed = plan.treatment is Treatment.METER
-            tee = Tee(partial(registry.observer_of, call) if observed else None, record=record)
+            tee = Tee(partial(plan.reader.observer, call) if observed else None, record=record)
             await self._calls.handle(request, client if amended is None else UsageStrippingClient(client), tee)
         finally:
             whole.close()
@@ -209,7 +212,7 @@ class Forwarder:
                 if error.reason == "bomb":
                     raise
                 content, unread = b"", _undecoded(plan.codings)
-        return registry.call_of(
+        return plan.reader.call(
             Sent(
                 route.name,
                 route.provider,

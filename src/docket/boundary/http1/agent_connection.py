@@ -107,8 +107,9 @@ class Connection(Receiver):
         """The next request's head. Raises ClientGoneError when there is none, WireError for a malformed one."""
         self._scanned = 0
         try:
-            while (raw := self._cut_head()) is None:
-                if self.gone or not await self._coming():
+            while (raw := self._cut_head() if self._buffer else None) is None:
+                self._reading = self._loop.create_future()
+                if self.gone or not await self._reading:
                     raise ClientGoneError("the agent closed its connection")
         except WireError:
             self.start = self._buffer[:START]
@@ -119,8 +120,6 @@ class Connection(Receiver):
 
     def _cut_head(self) -> bytes | None:
         buffer = self._buffer
-        if not buffer:
-            return None
         if buffer.startswith(b"\r\n"):  # RFC 9112 section 2.2: empty lines before a request line
             self._buffer = buffer = _EMPTY_LINES.sub(b"", buffer, 1)
         end = buffer.find(b"\r\n\r\n", max(0, self._scanned - 3))

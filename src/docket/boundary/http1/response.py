@@ -146,7 +146,7 @@ class Response:
 
     def read_ready(self) -> bytes:
         """What can be read without waiting, empty where that is nothing. Raises UpstreamError."""
-        if self.ended or not self._link.ready:
+        if self.ended:
             return b""
         if self.framing.kind == "sized":
             data = self._link.take(self._left)
@@ -155,7 +155,7 @@ class Response:
                 self._finish()
             return data
         data = self._link.take(HIGH_WATER * 2)
-        if self._chunks is not None:
+        if self._chunks is not None and data:
             try:
                 data = self._chunks.feed(data)
             except WireError as error:

@@ -88,7 +88,8 @@ class Head:
     @property
     def media_type(self) -> bytes:
         """What Content-Type says, in lower case and without parameters; empty where it is missing (RFC 9110 8.3)."""
-        return (self.first(b"content-type") or b"").partition(b";")[0].strip().lower()
+        lines = self.named.get(b"content-type")
+        return lines[0][13:].partition(b";")[0].strip().lower() if lines else b""
 
     @property
     def persists(self) -> bool:
@@ -250,8 +251,12 @@ def response_framing(head: ResponseHead, method: bytes) -> Framing:
     """
     if method == b"HEAD" or head.status < 200 or head.status in (204, 304):
         return NO_BODY
-    sized = _sized(head) if b"content-length" in head.named else UNTIL_CLOSE
-    return _chunked(head) if b"transfer-encoding" in head.named else sized
+    lines = head.named.get(b"content-length")
+    if b"transfer-encoding" in head.named:
+        if lines:
+            _sized(head)
+        return _chunked(head)
+    return _sized(head) if lines else UNTIL_CLOSE
 
 
 def may_be_followed(head: ResponseHead) -> bool:
