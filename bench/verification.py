@@ -153,7 +153,7 @@ def make(directory: Path, events: int) -> None:
         starts=(Start(start=proven(start, start_proof)),),
         end=proven(end, end_proof),
     )
-    receipt = build.sign(build.build(run, totals, anchor, entropy), key)
+    receipt = build.sign(build.build(run, totals, (), anchor, entropy), key)
     (directory / "receipt.json").write_bytes(build.to_line(receipt))
 
 

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "storage/volume.py": "/proc",
     "storage/keys.py": "the trial of /proc/PID/mem",
     "storage/price_file.py": "the shipped table, a resource of the package",
+    "supervisor/key_sources.py": "docket's own /proc/self, and the environments that /proc shows",
     "supervisor/processes.py": "/proc",
     "supervisor/agent_setup.py": "the private settings home that docket made",
     "supervisor/unblocked_stream.py": "the pipe or terminal behind stderr",
