@@ -20,12 +20,14 @@ from docket.clock import SystemClock
 from docket.control.breaker import Ended
 from docket.control.budget import Wait
 from docket.control.decision import Admitted, Refused, Settlement
+from docket.ledger.chain import Entry
 from docket.ledger.events import CallNumber, CapExceeded, Event, Hold, ModelError, ModelRequest, ModelResponse
 from docket.ledger.usage import Counts, Item, Usage
 from docket.providers.call import UNKNOWN_MODEL, Call, Observation
 
 T = TypeVar("T")
 DOCKET = "DKT-20261130-0123456789"
+TS = "2026-11-30T12:00:00.000000Z"
 
 
 class OpenAdmission:
@@ -78,12 +80,17 @@ class Record:
             await self._news.wait()
 
     def submit(self, event: Event) -> asyncio.Future[object]:
+        entry = self.entry(event)
         self.events.append(event)
         self._news.set()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[object] = loop.create_future()
-        loop.call_soon(lambda: done.done() or done.set_result(event))
+        loop.call_soon(lambda: done.done() or done.set_result(entry))
         return done
+
+    def entry(self, event: Event) -> Entry:
+        """``event`` in the place that it will have."""
+        return Entry(len(self.events), TS, 0, event.type, event.by, {}, None, "", "", _event=event)
 
     def refusal(self, *, lost: bool = False) -> Refused | None:
         return None

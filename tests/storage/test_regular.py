@@ -22,6 +22,7 @@ ELSEWHERE = {
     "cli/game_day.py": "a report that is written",
     "cli/demo.py": "the demonstration changes its own run",
     "client/follow.py": "the state of a client library, where its user wants it",
+    "client/outbox.py": "the outbox of a client library, where its user wants it",
     "storage/volume.py": "/proc",
     "storage/keys.py": "the trial of /proc/PID/mem",
     "storage/price_file.py": "the shipped table, a resource of the package",

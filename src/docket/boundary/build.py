@@ -18,6 +18,7 @@ from docket.boundary.http1.egress_proxy import ProxyRule
 from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
+from docket.control.asserted import AssertedKeys
 from docket.primitives.canonical import JsonObject
 
 Around = Callable[[Upstream, Recorder], Upstream]
@@ -33,13 +34,14 @@ def build(
     on_crowd: Callable[[str], None] = lambda _: None,
     health: Health | None = None,
     budget: Callable[[], JsonObject] | None = None,
+    asserted: AssertedKeys | None = None,
     around: Around | None = None,
     cache: tuple[AnswerCache, Numbers] | None = None,
 ) -> Boundary:
     """Return the boundary of a run, not yet listening; ``tasks`` owns what it starts.
 
-    ``budget`` answers the agent that asks what is left. Under a drill (``around``) every call goes by HTTP, where its
-    faults are put in, and no answer is given again.
+    ``budget`` answers the agent that asks what is left; ``asserted`` are the keyed events of earlier sessions. Under a
+    drill (``around``) every call goes by HTTP, where its faults are put in, and no answer is given again.
     """
     held = settings.held
     fill = None if held is None else held.fill
@@ -56,7 +58,7 @@ def build(
         sockets=WebSockets(desk, upstreams, settings.limits.silence, capped=settings.capped)
         if around is None
         else None,
-        agent_api=AgentApi(desk.recorder, desk.denials, budget),
+        agent_api=AgentApi(desk.recorder, desk.denials, desk.clock, budget=budget, asserted=asserted),
         denials=desk.denials,
         upstreams=upstreams,
         background=background,

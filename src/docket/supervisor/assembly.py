@@ -84,6 +84,7 @@ class Assembly:
             on_crowd=on_crowd,
             health=self.watching.health,
             budget=self.gate.left,
+            asserted=taken_up.past.asserted if taken_up is not None else None,
             around=ports.around,
             cache=(self._cache, self.gate) if self._cache is not None else None,
         )

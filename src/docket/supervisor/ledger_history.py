@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from docket.control.asserted import AssertedKeys
 from docket.control.evidence import Before
 from docket.control.rebooking import Rebooking
 from docket.errors import FormatError
@@ -49,6 +50,7 @@ class Past:
     totals: Totals = field(default_factory=Totals)
     findings: Findings = field(default_factory=Findings)
     rebooking: Rebooking = field(default_factory=Rebooking)
+    asserted: AssertedKeys = field(default_factory=AssertedKeys)
     sessions: list[Session] = field(default_factory=list)
     open_requests: dict[int, ModelRequest] = field(default_factory=dict)
     """``model.request`` events without an end, by call."""
@@ -80,6 +82,7 @@ class Past:
         self.totals.add(entry)
         self.findings.add(entry)
         self.rebooking.add(entry)
+        self.asserted.add(entry)
         match entry.event:
             case SessionStart(prices=digest):
                 self.sessions.append(Session(entry))
