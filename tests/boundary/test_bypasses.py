@@ -168,6 +168,70 @@ def test_a_body_that_cannot_be_read_is_refused_under_a_cap_and_passes_without_on
     assert (answer.status, denied, len(reached)) == (200, [], 1)
 
 
+FORM = b"\r\n".join(
+    (
+        b"--xyz",
+        b'Content-Disposition: form-data; name="%b"',
+        b"",
+        b"%b",
+        b"--xyz",
+        b'Content-Disposition: form-data; name="file"; filename="a.wav"',
+        b"",
+        b"RIFF",
+        b"--xyz--",
+        b"",
+    )
+)
+AS_FORM = (("Content-Type", "multipart/form-data; boundary=xyz"),)
+TRANSCRIBE = "/v1/audio/transcriptions"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "body"),
+    [
+        (TRANSCRIBE, AS_FORM, FORM % (b"model", b"acme-chat-2")),
+        ("/v1/images/edits", AS_FORM, FORM % (b"model", b"acme-blocked-1")),
+        (TRANSCRIBE, AS_FORM, FORM % (b"model", b"acme-chat-1") + FORM % (b"model", b"acme-chat-2")),
+        (TRANSCRIBE, AS_FORM, (FORM % (b"model", b"acme-chat-2")).replace(b"\r\n", b"\n")),
+        (TRANSCRIBE, (), FORM % (b"model", b"acme-chat-2")),
+        (TRANSCRIBE + "?model=acme-chat-2", AS_FORM, FORM % (b"model", b"acme-chat-1")),
+        ("/v1/images/generations", (), b'\xef\xbb\xbf{"model": "acme-chat-2"}'),
+        ("/v1/new/thing", (("Content-Type", "application/x-www-form-urlencoded"),), b"a=b&mod%65l=acme-chat-2"),
+        (CHAT + "?model=acme-chat-2", (), b'{"model": "acme-chat-1", "messages": []}'),
+        (CHAT + "?mod%65l=acme%2Dchat-2&model=acme-chat-1", (), b'{"model": "acme-chat-1", "messages": []}'),
+    ],
+)
+def test_a_model_that_is_denied_is_so_in_a_query_and_in_a_form(
+    path: str, headers: tuple[tuple[str, str], ...], body: bytes
+) -> None:
+    answer, denied, _, reached = ask(DENY, path, body, headers=headers)
+    assert (answer.status, denied, reached) == (400, ["model_denied"], []), answer.body
+
+
+@pytest.mark.parametrize("name", [b"model", b"prompt"])
+def test_a_form_that_names_no_denied_model_passes_unchanged_and_counts_as_a_call(name: bytes) -> None:
+    answer, denied, holds, reached = ask(DENY, TRANSCRIBE, FORM % (name, b"acme-chat-1"), headers=AS_FORM)
+    assert (answer.status, denied, holds, reached) == (200, [], ["None"], [TRANSCRIBE])
+
+
+def test_a_get_that_names_a_model_in_its_query_is_no_free_one() -> None:
+    answer, denied, _, reached = ask(DENY, "/prompt/hi?model=acme-chat-2", b"", method="GET")
+    assert (answer.status, denied, reached) == (400, ["model_denied"], [])
+    answer, denied, _, reached = ask(CAP, "/prompt/hi?model=acme-chat-1", b"", method="GET")
+    assert (answer.status, denied, reached) == (400, ["unknown_endpoint"], [])
+    _, denied, holds, reached = ask(WORST + DENY, CHAT + "?model=acme-chat-2&limit=5", b"", method="GET")
+    assert (denied, holds, len(reached)) == ([], [], 1), "the provider's own list, filtered by a model"
+
+
+def test_a_model_in_a_query_is_priced_and_held_beside_that_of_the_body() -> None:
+    body = b'{"model":"acme-chat-1","max_tokens":100,"messages":[]}'
+    _, _, (alone,), _ = ask(WORST, CHAT, body)
+    _, _, (both,), _ = ask(WORST, CHAT + "?model=acme-chat-2", body)
+    assert float(both) == pytest.approx(3 * float(alone)), "the other model is twice as dear"
+    answer, denied, _, reached = ask(WORST, CHAT + "?model=acme-new-1", body)
+    assert (answer.status, denied, reached) == (400, ["unpriced"], [])
+
+
 @pytest.mark.parametrize("target", [CHAT + "#/v1/moderations", "/v1/moderations#x", CHAT + "?a=b#c"])
 def test_a_target_with_a_fragment_is_a_400(target: str) -> None:
     answer, denied, _, reached = ask("", target, {"model": "acme-chat-1"})

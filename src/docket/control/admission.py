@@ -247,18 +247,18 @@ def allowed(call: Call, models: Models) -> Refused | None:
     """The refusal of a model that ``[models]`` does not let through; patterns match without regard to case.
 
     Every model that the call may use is judged. A pattern that denies matches a name also without what stands before
-    its last ``/`` and after its ``@``. A model call that names none is refused where patterns deny any.
+    its last ``/`` and after its ``@``. A model call that names none is refused where patterns deny any, and so is
+    whatever may be billed and cannot be read.
     """
     if not (models.allow or models.deny):
         return None
+    if call.unread is not None:
+        return _nameless(call.unread)
     metered = call.endpoint.kind is EndpointClass.METERED
     for model in call.models:
         if model == UNKNOWN_MODEL and call.private_model is None:
             if metered and models.deny:
-                reason = call.unread or "it names none"
-                return Refused(
-                    code="model_denied", message=f"the policy denies models, and the request's is unknown: {reason}"
-                )
+                return _nameless("it names none")
             if not metered:
                 continue
         refused = _judged(model, models)
@@ -271,6 +271,11 @@ def allowed(call: Call, models: Models) -> Refused | None:
             f" state it in [upstreams.{call.upstream}.models]",
         )
     return next((_denied(alias) for alias, _ in call.aliases if _matches(alias, models.deny)), None)
+
+
+def _nameless(reason: str) -> Refused:
+    message = f"the policy does not let every model through, and the request's is unknown: {reason}"
+    return Refused(code="model_denied", message=message)
 
 
 def _judged(model: str, models: Models) -> Refused | None:

@@ -60,6 +60,10 @@ class Sent:
     """The models behind names, by the policy."""
     deployments: bool = False
     """Whether every other name is a deployment's, whose model is not known."""
+    in_query: tuple[str, ...] = ()
+    """The models that the query of the target names."""
+    content_type: str = ""
+    """As the request states it; several fields stand here with a comma between them."""
 
 
 @value
@@ -95,9 +99,9 @@ class Call:
     credential: str | None = None
     """Fingerprint of the credential under a key of the run: in memory only, never written, never a label."""
     others: tuple[str, ...] = ()
-    """Further models that the call may use: fallbacks, advisors, models of tools, the deployment in the path."""
+    """Further models that the call may use: fallbacks, advisors, models of tools, those in path, query and form."""
     unread: str | None = None
-    """Why the body could not be read, as a phrase for people; None where it could."""
+    """Why the body could not be read, as a phrase for people; None where it could, or where it can name no model."""
     ambiguous: str | None = None
     """A deciding member that two servers could read differently: given twice, or in other letters."""
     background: bool = False

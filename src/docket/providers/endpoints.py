@@ -25,6 +25,8 @@ _UNVERSIONED = frozenset({"api", "model", "anthropic", "publishers"})
 """First segments of tails before which no version stands."""
 _COMPATIBLE = frozenset({"openai", "openapi"})
 """Segments before OpenAI's paths at Google AI and Vertex AI."""
+_LISTS = (["chat", "completions"], ["organization", "usage", "*"])
+"""Ends of paths whose GET takes ``model`` as a filter (OpenAI API reference: list chat completions, usage)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +131,16 @@ def _candidates(family: Family) -> list[_Candidate]:
 _CANDIDATES = {name: _candidates(family) for name, family in BY_NAME.items()}
 
 
-def find(family: str, method: str, path: str, *, body: bool = False) -> Endpoint:
+def find(family: str, method: str, path: str, *, body: bool = False, names_model: bool = False) -> Endpoint:
     """The endpoint that ``method`` and ``path`` (as sent; a query is ignored) name at an upstream of ``family``.
 
-    ``body`` says that the request carries one, which some servers take even with a method that only reads.
+    ``body`` says that the request carries one, which some servers take even with a method that only reads, and
+    ``names_model`` that its query names a model: there are servers that generate for a GET.
     """
     method = method.upper()
     reads = method in _READING
+    names_model = names_model and not _filters(method, path)
+    body = body or names_model
     spelt = readings(path)
     found: list[Row] = []
     for segments in spelt:
@@ -150,7 +155,15 @@ def find(family: str, method: str, path: str, *, body: bool = False) -> Endpoint
                 return row.endpoint()
     if found and len(spelt) == 1 and _fits_exactly(spelt[0], found[0]):
         return found[0].endpoint()
-    return Endpoint(name=OTHER, kind=FREE if reads else EndpointClass.UNKNOWN, protocol=family, family=family)
+    return Endpoint(
+        name=OTHER, kind=FREE if reads and not names_model else EndpointClass.UNKNOWN, protocol=family, family=family
+    )
+
+
+def _filters(method: str, path: str) -> bool:
+    """Whether a GET of ``path``, in its plain spelling, is known to only list what its query selects by a model."""
+    spelt = readings(path)
+    return method == "GET" and len(spelt) == 1 and any(_ends_with(spelt[0], tail, own=False) for tail in _LISTS)
 
 
 def _match(family: str, segments: tuple[str, ...], method: str) -> Row | None:

@@ -12,7 +12,7 @@ from docket.providers.openai_chat import OpenAIChat
 from docket.providers.openai_completions import OpenAICompletions
 from docket.providers.openai_embeddings import OpenAIEmbeddings
 from docket.providers.openai_responses import OpenAIResponses
-from docket.providers.request import read_request
+from docket.providers.request import read_any
 
 REGISTRY: tuple[Provider, ...] = (
     OpenAIChat(),
@@ -28,12 +28,12 @@ REGISTRY: tuple[Provider, ...] = (
 _BY_PROTOCOL = {provider.protocol: provider for provider in REGISTRY}
 
 
-def recognise(family: str, method: str, path: str, *, body: bool = False) -> Endpoint:
+def recognise(family: str, method: str, path: str, *, body: bool = False, names_model: bool = False) -> Endpoint:
     """The endpoint that a request names at an upstream of ``family``; ``path`` as sent, a query is ignored.
 
-    ``body`` says whether the request has one.
+    ``body`` says whether the request has one, ``names_model`` whether its query names a model.
     """
-    return find(family, method, path, body=body)
+    return find(family, method, path, body=body, names_model=names_model)
 
 
 class _Unparsed:
@@ -42,7 +42,7 @@ class _Unparsed:
     protocol = ""
 
     def call(self, sent: Sent) -> Call:
-        return read_request(sent).call()
+        return read_any(sent).call()
 
     def observer(self, call: Call, status: int, media_type: bytes) -> None:
         return None

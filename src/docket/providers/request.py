@@ -1,12 +1,15 @@
-"""Reading a request's body, the same for every protocol that puts JSON into a POST."""
+"""Reading a request's body, the same for every protocol that puts JSON into a POST, and of whatever else comes."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import orjson
 
 from docket.primitives.frozen import value
 from docket.providers.call import DEPLOYMENT, UNKNOWN_MODEL, Call, EndpointClass, Sent
 from docket.providers.deciding import SOURCES, ambiguity
+from docket.providers.forms import UnreadableFormError, models_in_form
 from docket.providers.json_fields import Document, members, text
 from docket.providers.targets import models_named
 
@@ -18,6 +21,10 @@ MAX_MODELS = 64
 _LISTS = ("models", "fallbacks", "fallback_models")
 _FURTHER = frozenset({*_LISTS, "fallback_model", "tools"})
 """Members of a body in which further models may stand."""
+FORMS = ("multipart/", "form-urlencoded")
+"""Whatever holds one of these in its type is a form, or nothing that can be read."""
+_BEFORE_JSON = b"\xef\xbb\xbf\xff\xfe\0 \t\r\n"
+"""What may stand before the first character of JSON: white space, and the marks of UTF-8, UTF-16 and UTF-32."""
 NOT_AN_OBJECT = "its body is no JSON object"
 
 
@@ -32,6 +39,10 @@ class Asked:
     """As in ``Call``."""
     hides_input: bool = False
     """Whether a member that says where input comes from stands twice, so that the provider may read another one."""
+    in_form: tuple[str, ...] = ()
+    """The models that it names as a form."""
+    unread: str | None = None
+    """As in ``Call``."""
 
     def call(
         self,
@@ -52,6 +63,8 @@ class Asked:
         """
         sent, open_input = self.sent, open_input or self.hides_input
         models = models_of(self.document, sent.path, known=sent.endpoint.kind is EndpointClass.METERED)
+        if self.in_form or sent.in_query:
+            models = tuple(dict.fromkeys((*models, *self.in_form, *sent.in_query)))
         aliases: tuple[tuple[str, str], ...] = ()
         if sent.models or sent.deployments:
             models, aliases = _meant(models, sent, text(self.document, "model"))
@@ -81,7 +94,7 @@ class Asked:
             sent.retry_count,
             sent.credential,
             models[1:],
-            None if self.parsed else sent.unread or NOT_AN_OBJECT,
+            self.unread,
             ambiguous,
             background,
             aliases,
@@ -140,7 +153,26 @@ def read_request(sent: Sent) -> Asked:
     except orjson.JSONDecodeError:
         document = None
     if not isinstance(document, dict):
-        return Asked(sent, False, {})
+        return Asked(sent, False, {}, unread=sent.unread or NOT_AN_OBJECT)
     repeated: set[str] = set()
     ambiguous = ambiguity(sent.body, document, repeated)
     return Asked(sent, True, document, ambiguous, bool(repeated) and not repeated.isdisjoint(SOURCES))
+
+
+def read_any(sent: Sent) -> Asked:
+    """The body of a request to an endpoint without a parser: a JSON object, a form, or bytes that name no model.
+
+    What it is decides not what is read: a body that could be taken for both is read as both.
+    """
+    asked, stated = read_request(sent), sent.content_type.lower()
+    if sent.unread is None and any(kind in stated for kind in FORMS):
+        try:
+            models, documents = models_in_form(sent.content_type, sent.body)
+        except UnreadableFormError as error:
+            return replace(asked, parsed=False, unread=str(error))
+        models += tuple(model for document in documents for model in models_of(document, ""))
+        return replace(asked, parsed=True, in_form=models, unread=None)
+    plain = bool(stated) and "json" not in stated and sent.body.lstrip(_BEFORE_JSON)[:1] not in (b"{", b"[", b'"')
+    if not asked.parsed and sent.unread is None and (not sent.body or plain):
+        return replace(asked, unread=None)
+    return asked

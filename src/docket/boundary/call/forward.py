@@ -37,6 +37,7 @@ from docket.providers import registry
 from docket.providers.amendment import asking_for_usage, versioned
 from docket.providers.base import Provider
 from docket.providers.call import Call, Endpoint, Sent
+from docket.providers.forms import models_in_query
 from docket.providers.targets import USUAL_PATH
 
 MAX_DECODED = 256 * 1024 * 1024
@@ -48,9 +49,9 @@ MAX_RETRY_DIGITS = 6
 
 
 @lru_cache(maxsize=1024)
-def _recognise(family: str, method: str, path: str, body: bool) -> Endpoint:
+def _recognise(family: str, method: str, path: str, body: bool, names_model: bool) -> Endpoint:
     """As the registry does, once for each of the handful of paths that an agent uses."""
-    return registry.recognise(family, method, path, body=body)
+    return registry.recognise(family, method, path, body=body, names_model=names_model)
 
 
 def _method(head: RequestHead) -> str:
@@ -80,6 +81,9 @@ class Plan:
     credential: str | None
     spelled: tuple[bytes, bytes] | None
     """As in ``Outgoing``."""
+    in_query: tuple[str, ...]
+    content_type: str
+    """As in ``Sent``."""
 
 
 class Forwarder:
@@ -122,9 +126,11 @@ class Forwarder:
 
     def _plan(self, route: Route, head: RequestHead, target: bytes, framing: Framing) -> Plan:
         """Work out everything that the head alone decides."""
-        path = target.partition(b"?")[0].decode("latin-1")
+        path, _, query = target.decode("latin-1").partition("?")
+        in_query = models_in_query(query) if query else ()
         recognise = _recognise if len(path) <= USUAL_PATH else _recognise.__wrapped__
-        endpoint = recognise(route.family, _method(head), path, framing.kind == "chunked" or bool(framing.length))
+        has_body = framing.kind == "chunked" or bool(framing.length)
+        endpoint = recognise(route.family, _method(head), path, has_body, bool(in_query))
         sent = versioned(endpoint, target, route.base_path.encode("latin-1"))
         if sent is not None:
             path = sent.partition(b"?")[0].decode("latin-1")
@@ -145,6 +151,8 @@ class Forwarder:
             int(retries) if retries.isdigit() and len(retries) <= MAX_RETRY_DIGITS else None,
             fingerprint(head, self._key),
             spelled_around_length(route.origin, head, sent or target) if framing.kind == "sized" else None,
+            in_query,
+            b", ".join(head.values(b"content-type")).decode("latin-1"),
         )
 
     async def decide(self, plan: Plan, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
@@ -225,6 +233,8 @@ class Forwarder:
                 unread,
                 route.models,
                 route.deployments,
+                plan.in_query,
+                plan.content_type,
             )
         )
 

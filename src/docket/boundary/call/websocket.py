@@ -37,6 +37,7 @@ from docket.primitives.canonical import Json
 from docket.primitives.frames import CLOSE, CONTROL, MAX_CONTROL, TEXT, Message, MessageReader, encode_message
 from docket.providers import registry
 from docket.providers.call import Call, Endpoint, Sent
+from docket.providers.forms import models_in_query
 
 EXTENSIONS = b"sec-websocket-extensions"
 """Not offered upstream: what is compressed cannot be read, and what is not agreed on is not used."""
@@ -234,6 +235,7 @@ class Relay:
             unread=unread,
             models=self._route.models,
             deployments=self._route.deployments,
+            in_query=models_in_query(self._target.partition(b"?")[2].decode("latin-1")),
         )
         return replace(registry.call_of(sent), stream=True)
 
