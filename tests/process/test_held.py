@@ -52,6 +52,37 @@ def test_asked_twice_before_there_is_an_agent_docket_ends_at_once(tmp_path: Path
     assert not (run / "receipt.json").exists()
 
 
+ASKED_WHILE_ALIVE = ("docket.supervisor.run:Guardian.exited", "docket.supervisor.run:Guardian.reap")
+ASKED_TOO_LATE = (
+    "docket.supervisor.run:RunFiles.after",
+    "docket.supervisor.run:seal",
+    "docket.supervisor.seal:replace_file",
+    "docket.supervisor.run:tell",
+    "docket.storage.writer:LedgerWriter.close",
+    "docket.process.supervision:Guardian.close",
+    "docket.supervisor.announce:Announcer.close",
+    "docket.cli.run:too_late",
+    "docket.cli.standard_streams:settle",
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("place", (*ASKED_WHILE_ALIVE, *ASKED_TOO_LATE))
+def test_a_run_that_is_asked_to_end_while_it_ends_keeps_the_agent_s_status_and_its_receipt(
+    place: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    """The agent ends by itself with 3; it was interrupted only if something of it could still be running."""
+    with docket_at(place, tmp_path, "sh", "-c", "exit 3") as docket:
+        docket.send_signal(number)
+        docket.send_signal(number)
+        _, said = docket.communicate(b".", timeout=30)
+    assert docket.returncode == 3, said
+    (run,) = (tmp_path / ".docket/runs").iterdir()
+    assert verify(documents_at(run)).verdict == "verified"
+    receipt = json.loads((run / "receipt.json").read_text())
+    assert receipt["end"]["event"]["data"]["outcome"] == ("interrupted" if place in ASKED_WHILE_ALIVE else "failed")
+
+
 def test_what_was_blocked_before_is_so_again() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:

@@ -10,7 +10,7 @@ import click
 
 from docket.cli import options
 from docket.errors import UsageError
-from docket.process.held import held_back
+from docket.process.held import held_back, too_late
 
 if TYPE_CHECKING:
     from docket.policy.model import Policy
@@ -124,7 +124,9 @@ def command(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ..
         request = request_of(argv, policy, upstreams, **options)
         from docket.supervisor.run import run_held  # the whole boundary; a wrong flag is answered without it
 
-        return run_held(request, mask)
+        status = run_held(request, mask)
+        too_late()
+        return status
 
 
 def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str, ...], **options: Any) -> RunRequest:

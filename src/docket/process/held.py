@@ -1,7 +1,8 @@
-"""Signals held back from a run's first moment until somebody stands who records them.
+"""Signals held back while nobody stands who records them: from a run's first moment, and from its last.
 
 A SIGTERM that comes while docket still prepares would end it before there is a record, or leave one that has no end.
-Held back, it is pending, and the relay (docket.process.signals) gets it once it stands.
+Held back, it is pending, and the relay (docket.process.signals) gets it once it stands. One that comes when the relay
+has gone and the status is known would put itself in the place of the agent's status: it is too late, and ends nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,17 @@ def held_back() -> Iterator[frozenset[int]]:
         yield frozenset(int(number) for number in before)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def hold_back() -> None:
+    """Hold them back again, for whoever holds them back around the run."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (*ENDING, *FORWARDED))
+
+
+def too_late() -> None:
+    """Let none of them act on this process any more, those that are pending included: its run has ended, and how."""
+    for number in (*ENDING, *FORWARDED):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def let_through() -> None:

@@ -25,7 +25,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from docket.process.held import ENDING, FORWARDED, let_through
+from docket.process.held import ENDING, FORWARDED, hold_back, let_through
 from docket.process.supervision import Guardian
 from docket.process.tree import parent
 
@@ -74,6 +74,7 @@ class SignalRelay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        hold_back()
         if self._loop is not None:
             for number in self._installed:
                 self._loop.remove_signal_handler(number)

@@ -11,6 +11,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from signal import Signals
@@ -24,7 +25,7 @@ from docket.ledger.events import CapExceeded, Event, FsSnapshot, Note, PolicyVio
 from docket.policy.document import document
 from docket.primitives.canonical import JsonObject, encode
 from docket.primitives.instant import timestamp
-from docket.process.held import held_back
+from docket.process.held import held_back, hold_back
 from docket.process.outcome import ExecFailed, Reaped
 from docket.process.signals import SignalRelay
 from docket.process.supervision import Guardian
@@ -92,6 +93,8 @@ def run_held(request: RunRequest, mask: Iterable[int], ports: Ports | None = Non
 async def supervise(run: _Run) -> int:
     """Lead ``run`` through its phases; return docket's exit status. What a phase opened is closed in reverse order."""
     status = EXIT_DOCKET_FAILED  # unless the run comes to its seal
+    # A signal goes to any thread that lets it through: only the main one does, which knows when it is too late.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(initializer=hold_back))
     async with AsyncExitStack() as stack:
         await run.prepare(stack)
         await run.open(stack)
@@ -149,6 +152,8 @@ class _Run:
         self._custody = Custody.of(preparation.found, hidden=hidden)
         self._exit: JsonObject = {}
         self._reaped = Reaped(())
+        self._over = False
+        """Whether the agent and all that it started have ended."""
 
     # ── prepare: the directory, the files as they are, the ledger ──
 
@@ -213,7 +218,12 @@ class _Run:
         stack.callback(self._stop_watching)
 
     def _asked(self, number: Signals) -> None:
-        """Somebody asked docket to end the run: nothing new is let through, whatever the agent still tries."""
+        """Somebody asked docket to end the run: nothing new is let through, whatever the agent still tries.
+
+        Where everything has ended already, nothing is interrupted: the run is recorded as it went.
+        """
+        if self._over:
+            return
         self._stopping.asked(number)
         if hasattr(self, "_parts"):  # else nothing listens yet
             self._parts.boundary.end_run()
@@ -306,11 +316,11 @@ class _Run:
     async def stop(self) -> None:
         """Refuse further calls, and have everything ended that the agent started."""
         self._parts.boundary.end_run()
-        if self._life.phase is Phase.PREPARED:
-            return
-        self._life.enter(Phase.STOPPING)
-        self._reaped = await self._guardian.reap(self._stopping.grace_seconds)
-        self._life.enter(Phase.REAPED)
+        if self._life.phase is not Phase.PREPARED:
+            self._life.enter(Phase.STOPPING)
+            self._reaped = await self._guardian.reap(self._stopping.grace_seconds)
+            self._life.enter(Phase.REAPED)
+        self._over = True
 
     async def reap(self) -> None:
         """Record what outlived the agent, let the calls under way end, and record what changed in the files."""
