@@ -67,7 +67,7 @@ ASKED_TOO_LATE = (
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("place", (*ASKED_WHILE_ALIVE, *ASKED_TOO_LATE))
+@pytest.mark.parametrize("place", [*ASKED_WHILE_ALIVE, *ASKED_TOO_LATE])
 def test_a_run_that_is_asked_to_end_while_it_ends_keeps_the_agent_s_status_and_its_receipt(
     place: str, number: signal.Signals, tmp_path: Path
 ) -> None:
