@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -81,6 +84,16 @@ def test_a_newcomer_takes_the_place_of_the_one_that_was_idle_the_longest() -> No
     assert (busy.closed, first.closed, second.closed, crowd.turned_away) == (False, True, False, 0)
 
 
+def test_where_no_one_is_plainly_idle_the_head_that_was_begun_first_makes_room() -> None:
+    """Half heads are as cheap as connections: they must not lock out whoever sends a whole one."""
+    crowd = Crowd(most=3)
+    busy, first, second = joined(crowd, idle=False), joined(crowd, begun=True), joined(crowd, begun=True)
+    late(crowd, 1)
+    joined(crowd, begun=True)
+    joined(crowd, begun=True)
+    assert (busy.closed, first.closed, second.closed, crowd.turned_away) == (False, True, True, 0)
+
+
 def test_where_nobody_only_waits_a_newcomer_is_turned_away_and_counted() -> None:
     crowd = Crowd(most=2)
     joined(crowd, idle=False)
@@ -149,6 +162,87 @@ def test_a_crowd_beyond_the_limit_of_open_files_neither_locks_the_agent_out_nor_
     assert done.returncode == 0
     assert len(done.stderr.splitlines()) < 8, done.stderr
     assert "Traceback" not in done.stderr
+
+
+CALLER = """
+import json, os, sys, urllib.request
+base = os.environ["OPENAI_BASE_URL"]
+body = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "x"}], "max_tokens": 5}).encode()
+headers = {"Content-Type": "application/json", "Authorization": "Bearer k"}
+print(base.split("/")[2].split(":")[1], flush=True)
+for line in sys.stdin:
+    asked = urllib.request.Request(base + "/chat/completions", body, headers)
+    print(urllib.request.build_opener(urllib.request.ProxyHandler({})).open(asked, timeout=15).status, flush=True)
+"""
+HALF = b"POST /r/token/openai/v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+
+
+def gathered(port: int, count: int, sent: bytes = b"") -> list[socket.socket]:
+    """So many connections to ``port``, each of which has ``sent`` that and waits."""
+    crowd = []
+    for _ in range(count):
+        crowd.append(one := socket.create_connection(("127.0.0.1", port), timeout=10))
+        one.sendall(sent)
+    return crowd
+
+
+def drip(crowd: list[socket.socket]) -> None:
+    for one in crowd:
+        with suppress(OSError):  # docket has ended it
+            one.sendall(b"x")
+
+
+def test_a_crowd_of_others_that_wait_or_drip_locks_nobody_out_though_docket_may_open_1024_files(tmp_path: Path) -> None:
+    """1,100 idle connections and 1,100 half heads of another process, more than docket can hold of either."""
+    (tmp_path / "agent.py").write_text(CALLER)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if before[1] < 4096:
+        pytest.skip("this process may not open a crowd itself")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (4096, before[1]))
+    command = [sys.executable, "-m", "docket", "run", "--upstream"]
+    with ExitStack() as stack:
+        stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        upstream = [sys.executable, "-m", "docket.sim.upstream"]
+        provider = stack.enter_context(subprocess.Popen(upstream, stdout=subprocess.PIPE, text=True))
+        stack.callback(provider.terminate)
+        assert provider.stdout is not None
+        address = provider.stdout.readline().strip()
+        docket = stack.enter_context(
+            subprocess.Popen(
+                [*command, f"openai={address}/v1", "--", sys.executable, "agent.py"],
+                cwd=tmp_path,
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024)),
+            )
+        )
+        stack.callback(docket.kill)
+        assert docket.stdin is not None
+        assert docket.stdout is not None
+        port = int(docket.stdout.readline())
+
+        def served() -> str:
+            assert docket.stdin is not None
+            assert docket.stdout is not None
+            docket.stdin.write("\n")
+            docket.stdin.flush()
+            return docket.stdout.readline()
+
+        assert served() == "200\n"
+        idle = gathered(port, 1100)
+        assert served() == "200\n"
+        dripping = gathered(port, 1100, HALF)
+        for _ in range(3):
+            drip(dripping)
+            assert served() == "200\n"
+        for one in (*idle, *dripping):
+            one.close()
+        _, said = docket.communicate(timeout=30)
+    assert docket.returncode == 0, said
+    assert len(said.splitlines()) < 6, said
+    assert "Traceback" not in said
 
 
 def begun(stage: Stage, length: int) -> bytes:

@@ -51,14 +51,15 @@ class Crowd:
     def admit(self, connection: Connection) -> bool:
         """Take ``connection`` in, in the place of the one that has been idle the longest where there is no other.
 
-        Return False, and count it, where every connection has a request under way or a head begun.
+        One whose head was begun goes only where none is plainly idle: who has a request sends its head at once. Return
+        False, and count it, where every connection has a request under way.
         """
         if len(self._waits) >= self.most:
-            idle = [one for one in self._waits if one.idle and not one.begun]
+            idle = [one for one in self._waits if one.idle]
             if not idle:
                 self.turned_away += 1
                 return False
-            longest = min(idle, key=self._idle_since_us)
+            longest = min(idle, key=lambda one: (one.begun, self._idle_since_us(one)))
             del self._waits[longest]
             longest.close()
         self._waits[connection] = None
