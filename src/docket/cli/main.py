@@ -33,6 +33,10 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
         "explain": ("docket.cli.explain", "Say what cost money for little, and what would help."),
         "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     },
+    "Share a budget among runs": {
+        "budget": ("docket.cli.budget", "Say what many runs may spend together, and see who spent it."),
+        "store": ("docket.cli.store", "Make the place where such budgets are kept."),
+    },
     "Check it, and share it": {
         "verify": ("docket.cli.verify", "Check a run, a receipt or a ledger."),
         "redact": ("docket.cli.redact", "Copy a run with private values withheld."),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,10 @@ FLAGS: dict[str, str] = {
     is_flag=True,
     help="Keep providers' keys from the agent: it gets the run's token, docket puts the key in (see docs/egress.md).",
 )
+@click.option(
+    "--budget", "budgets", multiple=True, metavar="NAME", help="Share this budget with other runs. Repeatable."
+)
+@click.option("--store", metavar="URL", envvar="DOCKET_STORE", help="Where shared budgets are (see docs/fleet.md).")
 @click.option("--agent", metavar="NAME", help="Adapt COMMAND as this agent, whatever its name (see docs/agents.md).")
 @click.option("--no-adapt", is_flag=True, help="Set the base-URL variables and nothing else.")
 @click.option("--quiet", is_flag=True, help="Print errors, the run key and the root only.")
@@ -141,6 +146,8 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
     overrides = {key: str(options[flag]) for flag, key in FLAGS.items() if options[flag] is not None}
     flags = {key: (f"--{flag.replace('_', '-')}", overrides[key]) for flag, key in FLAGS.items() if key in overrides}
     effective = override(effective, flags, upstreams)
+    budgets = tuple(dict.fromkeys((*effective.fleet.budgets, *options["budgets"])))
+    effective = replace(effective, fleet=replace(effective.fleet, budgets=budgets))
     if effective.budget.mode == "quota" and options["max_usd"] is not None:
         raise UsageError(
             "--max-usd caps nothing under --budget-mode quota, which prices no call",
@@ -168,6 +175,7 @@ def request_of(argv: tuple[str, ...], policy: Path | None, upstreams: tuple[str,
         agent=options["agent"],
         adapt=not options["no_adapt"],
         hold_keys=options["hold_keys"],
+        store=options["store"],
         operator_key=options["sign"],
         snapshot=options["snapshot"] or options["rollback_on_breach"],
         snapshot_max_bytes=_size("--snapshot-max-bytes", options["snapshot_max_bytes"]),

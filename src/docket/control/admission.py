@@ -62,7 +62,7 @@ class Gate:
         quota = policy.budget.mode == "quota"
         self._models = policy.models
         self._judges_models = bool(policy.models.allow or policy.models.deny)
-        self._usd_cap = caps.max_usd is not None and not quota
+        self._usd_cap = policy.caps_usd
         self.budget = budget or Budget(
             max_usd=None if quota else caps.max_usd,
             max_tokens=caps.max_tokens,

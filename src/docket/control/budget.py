@@ -6,9 +6,10 @@ call is under way; under ``worst`` reserved + booked never pass a cap; a cap war
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from docket.control.decision import Refused
 from docket.ledger.events import CapExceeded, CapName, CapWarning
@@ -55,6 +56,14 @@ class Meter:
         return str(Usd(amount)) if self.cap == "max_usd" else str(amount)
 
 
+class SharedBudget(Protocol):
+    """What a run has leased of budgets that it shares (``control.shared``)."""
+
+    def ask(self, meters: Sequence[Meter], hold: Amounts) -> Refused | Wait | None:
+        """Return whether a call that holds ``hold`` fits what was leased; None is yes."""
+        ...
+
+
 class Budget:
     """The caps of a run. ``ask`` changes nothing; a reservation is settled or released exactly once."""
 
@@ -74,6 +83,8 @@ class Budget:
         self._caps = tuple((at, meter) for at, meter in enumerate(self.meters) if meter.limit is not None)
         """The meters that limit anything, and where their amount stands in ``Amounts``."""
         self._hold = hold
+        self.shared: SharedBudget | None = None
+        """What the run may spend of budgets that it shares, set once before the first call."""
         self._breach: CapExceeded | None = None
         self.in_flight = 0
 
@@ -109,7 +120,7 @@ class Budget:
                 return Wait(meter.cap)
             if self._hold == "worst":
                 return self._never_fits(meter, hold[at])
-        return None
+        return None if self.shared is None else self.shared.ask(self.meters, hold)
 
     def reached(self) -> Refused | None:
         """The final refusal of every call after a breach."""

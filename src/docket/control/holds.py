@@ -48,8 +48,8 @@ class Holds:
     def __init__(self, policy: Policy, table: PriceTable, calibration: Calibration) -> None:
         self._quota = policy.budget.mode == "quota"
         self._unpriced = policy.budget.unpriced
-        self._usd_cap = policy.caps.max_usd is not None and not self._quota
-        self._token_cap = policy.caps.max_tokens is not None
+        self._usd_cap = policy.caps_usd
+        self._token_cap = policy.caps_tokens
         self._worst = policy.caps.hold == "worst"
         self._table = table
         self._calibration = calibration

@@ -28,7 +28,7 @@ ErrorReason: TypeAlias = Literal[UpstreamReason, "client-gone", "status", "error
 EndReason: TypeAlias = Literal[AnswerReason, ErrorReason]
 """Why a call ended, as this version writes it; the record of a later version may hold others."""
 CapName: TypeAlias = Literal[
-    "max_usd", "max_tokens", "max_model_calls", "max_wall_seconds", "max_ledger_bytes", "max_events"
+    "max_usd", "max_tokens", "max_model_calls", "max_wall_seconds", "max_ledger_bytes", "max_events", "shared_budget"
 ]
 """The caps of a run, by their keys."""
 RateName: TypeAlias = Literal["max_calls_per_second", "max_calls_per_minute"]
@@ -47,6 +47,7 @@ DeniedCode: TypeAlias = Literal[
     "breaker_open",
     "evidence_broken",
     "event_rate",
+    "store_away",
     "run_ended",
 ]
 """Why a call is not forwarded, or an event of the agent not taken: the table of docs/caps.md."""
@@ -460,6 +461,50 @@ class RollbackRefused(Fact):
 
 
 @frozen
+class BudgetLeased(Fact):
+    """A slice of shared ``budgets`` that this run may spend from here on; a dimension that is not limited is absent.
+
+    ``source`` is store, or allowance: what the policy allows while the store is away. Private: lease.
+    """
+
+    type: ClassVar[str] = "x-docket.budget-leased"
+    budgets: list[str]
+    source: str
+    usd: Usd | None = None
+    tokens: int | None = None
+    calls: int | None = None
+
+
+@frozen
+class BudgetReturned(Fact):
+    """What was left of the leases of this session went back to the store, or could not: ``settled`` is false then.
+
+    Private: detail.
+    """
+
+    type: ClassVar[str] = "x-docket.budget-returned"
+    settled: bool
+    usd: Usd
+    tokens: int
+    calls: int
+
+
+@frozen
+class BudgetRefused(Fact):
+    """The store gave no lease: ``budget`` is used up for now, or for good (``final``); or the store is ``away``.
+
+    Private: top (runs that used most of it), detail.
+    """
+
+    type: ClassVar[str] = "x-docket.budget-refused"
+    away: bool
+    final: bool = False
+    budget: str | None = None
+    limit: str | None = None
+    used: str | None = None
+
+
+@frozen
 class Other(Fact):
     """An event of a type that this version does not know: kept as it stands."""
 
@@ -500,5 +545,8 @@ Event: TypeAlias = (
     | ClockStep
     | RollbackApplied
     | RollbackRefused
+    | BudgetLeased
+    | BudgetReturned
+    | BudgetRefused
     | Other
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from docket.policy.fleet import Fleet
 from docket.policy.keys import keys_of
 from docket.policy.kinds import strip_userinfo, to_json
 from docket.policy.model import TABLES, Policy, Upstream
@@ -36,7 +37,7 @@ def _table(table: Any, entropy: Entropy) -> JsonObject:
         if not key.private:
             public[key.name] = to_json(value)
         elif value is not None:
-            private[key.name] = strip_userinfo(value) if isinstance(table, Upstream) else to_json(value)
+            private[key.name] = strip_userinfo(value) if isinstance(table, Upstream | Fleet) else to_json(value)
     if private:
         public["private"] = disclose(private, entropy)
     return public

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Literal, TypeAlias, get_args
 
 from docket.families import BY_NAME, FAMILIES
+from docket.policy.fleet import Fleet
 from docket.policy.held_keys import Keys
 from docket.policy.keys import key
 from docket.policy.kinds import (
@@ -248,10 +249,21 @@ class Policy:
     resilience: Resilience = field(default_factory=Resilience)
     health: Health = field(default_factory=Health)
     keys: Keys = field(default_factory=Keys)
+    fleet: Fleet = field(default_factory=Fleet)
 
     @property
     def name(self) -> str:
         return self.about.name
+
+    @property
+    def caps_usd(self) -> bool:
+        """Whether dollars are capped, by this run's own cap or by a budget that it shares."""
+        return self.budget.mode == "usd" and (self.caps.max_usd is not None or "usd" in self.fleet.limits)
+
+    @property
+    def caps_tokens(self) -> bool:
+        """Whether tokens are."""
+        return self.caps.max_tokens is not None or "tokens" in self.fleet.limits
 
     def upstream(self, name: str) -> Upstream | None:
         """The upstream called ``name``."""
@@ -270,5 +282,6 @@ TABLES: dict[str, tuple[str, type]] = {
     "resilience": ("resilience", Resilience),
     "health": ("health", Health),
     "keys": ("keys", Keys),
+    "fleet": ("fleet", Fleet),
 }
 """Tables of docket.toml: the field of Policy that holds each, and its dataclass. ``upstreams`` is a table of tables."""

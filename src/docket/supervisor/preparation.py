@@ -9,6 +9,7 @@ import resource
 import secrets
 import socket
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from docket.boundary.crowd import most_connections
 from docket.boundary.held_keys import HeldKeys
@@ -29,6 +30,9 @@ from docket.supervisor.files import check as check_files
 from docket.supervisor.key_sources import Found, check_argv, find, forget
 from docket.supervisor.request import RunRequest
 
+if TYPE_CHECKING:
+    from docket.fleet.store import Store
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preparation:
@@ -43,6 +47,8 @@ class Preparation:
     found: Found | None = None
     """The keys that are kept from the agent, where that was asked for."""
     held: HeldKeys | None = None
+    store: Store | None = None
+    """The store of the budgets that the run shares, where it shares any."""
 
     @property
     def settings(self) -> Settings:
@@ -50,10 +56,12 @@ class Preparation:
         policy = self.request.policy
         return Settings(
             routes=self.routes,
-            capped=any(
-                cap is not None for cap in (policy.caps.max_usd, policy.caps.max_tokens, policy.caps.max_model_calls)
-            ),
-            usd_cap=policy.caps.max_usd is not None and policy.budget.mode == "usd",
+            capped=policy.caps_usd
+            or policy.caps_tokens
+            or policy.caps.max_usd is not None
+            or policy.caps.max_model_calls is not None
+            or "calls" in policy.fleet.limits,
+            usd_cap=policy.caps_usd,
             limits=Limits(
                 connect=policy.resilience.connect_timeout.seconds, silence=policy.resilience.upstream_timeout.seconds
             ),
@@ -77,6 +85,11 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         environ = {**environ, **found.keys}  # a key that stands elsewhere makes its upstream known as well
         request = replace(request, environ=found.without(environ))
     policy = effective_policy(request.policy, environ)
+    store = None
+    if policy.fleet.budgets:
+        from docket.supervisor.sharing import share  # a run of its own asks no database
+
+        policy, store = share(policy, request.store, environ)
     operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
     prices = read_prices(request.prices, timestamp(clock.unix_us())[:10])
     routes = tuple(
@@ -108,6 +121,7 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         health_listener=health_listener,
         found=found,
         held=held,
+        store=store,
     )
 
 

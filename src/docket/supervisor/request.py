@@ -48,5 +48,7 @@ class RunRequest:
     """Takes the receipt where the run directory cannot be written; the user's state directory comes after it."""
     hold_keys: bool = False
     """Whether providers' keys stay with docket and the agent gets the run's token in their place."""
+    store: str | None = None
+    """Address of the store of shared budgets, where the call names one."""
     operator_key: Path | None = None
     """Private operator key: endorses the run key and signs the receipt."""

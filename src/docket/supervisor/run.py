@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import replace
 from signal import Signals
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from docket.boundary.call.desk import UnderWay
 from docket.control.evidence import END_ROOM, Ceilings, Guard
@@ -52,11 +52,14 @@ from docket.supervisor.request import RunRequest
 from docket.supervisor.resumption import TakenUp, take_up
 from docket.supervisor.run_report import UNSYNCED, enforcement, limits, tell
 from docket.supervisor.run_stop import Stopping
-from docket.supervisor.seal import TOOL, Keys, seal
+from docket.supervisor.seal import TOOL, Keys, host_name, seal
 from docket.supervisor.second_place import places
 from docket.supervisor.secrets import Secrets
 from docket.supervisor.session_events import Opening
 from docket.supervisor.wall_time import WallTime
+
+if TYPE_CHECKING:
+    from docket.supervisor.leases import Leases
 
 COLLECT_AFTER = 20_000
 """Objects between two looks for cycles: calls leave none, and the default of 700 costs some 4 % of each."""
@@ -116,6 +119,7 @@ class _Run:
     _parts: Assembly
     _life: Lifecycle
     _adapted: Adapted
+    _leases: Leases | None
     _watches: list[asyncio.Task[None]]
 
     def __init__(
@@ -202,6 +206,7 @@ class _Run:
         asyncio.get_running_loop().set_exception_handler(LoopComplaints(self._announcer.problem))
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         self._assemble(tasks)
+        self._leases = self._lease_budgets()
         if self._stopping.reason is not None:
             self._parts.boundary.end_run()
         await self._parts.boundary.start(self._preparation.listener)
@@ -215,6 +220,8 @@ class _Run:
             tasks.create_task(self._wall_time.watch(self._recorder, self._announcer, self._time_is_up)),
             tasks.create_task(self._parts.watching.watch()),
         ]
+        if self._leases is not None:
+            self._watches.append(tasks.create_task(self._leases.keep()))
         stack.callback(self._stop_watching)
 
     def _asked(self, number: Signals) -> None:
@@ -252,6 +259,33 @@ class _Run:
             read_ledger(self._directory, watching.observe)
         self._writer.observe(watching.observe)
         self._recorder.on_sync = watching.observe_sync
+
+    def _lease_budgets(self) -> Leases | None:
+        """The leases of the budgets that this run shares, where it shares any."""
+        store, fleet, request = self._preparation.store, self._preparation.request.policy.fleet, self._request
+        if store is None:
+            return None
+        from docket.fleet.model import Holder
+        from docket.supervisor.leases import Leases, Terms
+
+        session = len(self._past.sessions)
+        terms = Terms(
+            store=store,
+            holder=Holder(run=self._opening.docket, session=session, machine=host_name(), label=request.label or ""),
+            names=fleet.budgets,
+            limits=fleet.limits,
+            allowance=fleet.allowance,
+        )
+        return Leases(
+            terms,
+            self._parts.gate.budget,
+            self._parts.admission,
+            base=self._past.rebooking.booked,
+            record=self._recorder.submit,
+            on_breach=self._stopping.breached,
+            tell=self._announcer.problem,
+            clock=self._ports.clock,
+        )
 
     async def _begin(self) -> None:
         """Record who runs what, durably, and say so."""
@@ -335,6 +369,8 @@ class _Run:
         await self._parts.boundary.close()
         await self._look_at_files()
         self._stop_watching()
+        if self._leases is not None:
+            await self._leases.settle()
 
     async def _look_at_files(self) -> None:
         """Record what changed in the files; a record that is broken says so when the run is sealed."""

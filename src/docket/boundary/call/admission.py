@@ -66,13 +66,13 @@ class QueuedAdmission:
             return self._gate.gave_up(wait)
         finally:
             self._waiting.remove(turn)
-            self._wake()
+            self.wake()
 
     def settle(self, admitted: Admitted, call: Call, ended: Ended, observation: Observation | None) -> Settlement:
         """Book what became of an admitted call; whoever waits first is asked again. Does not yield."""
         settlement = self._gate.settle(admitted, call, ended, observation, Instant(self._clock.monotonic_us()))
         if self._waiting:
-            self._wake()
+            self.wake()
         return settlement
 
     def answered(self, admitted: Admitted, ended: Ended) -> tuple[Event, ...]:
@@ -82,14 +82,14 @@ class QueuedAdmission:
     def release(self, admitted: Admitted) -> None:
         """Give back what was reserved for a call that was never sent. Does not yield."""
         self._gate.release(admitted, Instant(self._clock.monotonic_us()))
-        self._wake()
+        self.wake()
 
     def breach(self, event: CapExceeded) -> None:
         """A cap that others watch was reached: every call is refused from now on, those that wait first of all."""
         self._gate.breach(event)
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         """Let the first in the queue ask again."""
         if self._waiting and not self._waiting[0].done():
             self._waiting[0].set_result(None)
