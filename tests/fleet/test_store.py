@@ -17,7 +17,7 @@ from docket.errors import UsageError
 from docket.fleet.database import Sqlite
 from docket.fleet.model import Exhausted, Holder, Lease, Limits, Settled, StoreError
 from docket.fleet.periods import HOUR, Period
-from docket.fleet.store import MAX_DEPTH, Store
+from docket.fleet.store import EXPIRES_US, MAX_DEPTH, Store
 
 Opened = Callable[[], Store]
 TOTAL = Period.parse("total")
@@ -32,6 +32,22 @@ def take(store: Store, run: str, want: int, least: int = 1, *, lease: str, of: s
     return store.take(
         holder(run), [of], Amounts(calls=want), Amounts(calls=least), Amounts(calls=spent), f"{run}-{lease}"
     )
+
+
+@pytest.fixture(autouse=True)
+def _whole(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run may take all that is left, but for the test of that."""
+    if "part" not in request.node.name:
+        monkeypatch.setattr("docket.fleet.store.SHARE", 1)
+
+
+def test_a_run_takes_no_more_than_a_part_of_what_is_left_or_what_it_needs(opened: Opened):
+    store = opened()
+    store.create("team", Limits(calls=100), TOTAL)
+    granted = [take(store, "r1", 1000, lease=str(number)).granted.calls for number in range(4)]
+    assert granted == [25, 18, 14, 10]
+    assert take(store, "r1", 1000, least=33, lease="need").granted.calls == 33
+    assert store.state("team").used.calls == 100
 
 
 def test_a_lease_is_charged_to_the_budget_and_to_all_above_it(opened: Opened):
@@ -264,6 +280,23 @@ def test_a_rolling_budget_gets_free_by_the_hour(tmp_path: Path):
     assert isinstance(take(store, "r1", 1, lease="b"), Exhausted)
     Clocked.at += HOUR
     assert take(store, "r1", 1, lease="c").granted.calls == 1
+
+
+def test_a_run_that_was_not_heard_of_is_not_expected_to_give_anything_back(tmp_path: Path):
+    store = Store(Clocked(tmp_path / "store", create=True))
+    store.init()
+    store.create("team", Limits(calls=10), TOTAL)
+    take(store, "r1", 10, lease="a")
+    assert not take(store, "r2", 1, lease="a").final
+    Clocked.at += EXPIRES_US + 1
+    assert take(store, "r2", 1, lease="b").final
+    assert store.state("team").runs == 0
+    store.live(holder("r1"), Amounts(calls=2))
+    assert not take(store, "r2", 1, lease="c").final
+    assert store.state("team").held.calls == 8
+    Clocked.at += 10 * EXPIRES_US
+    store.settle("r1", Amounts(calls=2))
+    assert take(store, "r2", 8, lease="d").granted.calls == 8
 
 
 def test_history_names_runs_labels_and_what_they_used(opened: Opened):

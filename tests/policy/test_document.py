@@ -65,6 +65,7 @@ def test_hosts_and_paths_are_private_members_and_nothing_else_is() -> None:
         "keys.files",
         "keys.commands",
         "keys.keyring",
+        "fleet.store",
     }
 
 

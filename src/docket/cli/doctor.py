@@ -77,6 +77,7 @@ def _repair(path: Path, *, closing: bool, fallback: Path | None) -> None:
     from docket.storage.paths import RunDirectory
     from docket.supervisor.dead_run import close, quarantine_torn_tail
     from docket.supervisor.second_place import places
+    from docket.supervisor.settlement import settle_after_close
 
     run = RunDirectory.open(path)
     try:
@@ -86,6 +87,8 @@ def _repair(path: Path, *, closing: bool, fallback: Path | None) -> None:
             output.remark(f"{run.name}: {closed.lost_calls} open calls lost, {closed.events} events, {kind}")
             output.remark(f"{run.name} root {closed.root}")
             moved = closed.quarantined
+            if (told := settle_after_close(path, os.environ)) is not None:
+                output.remark(f"{run.name}: {told}")
         else:
             moved = quarantine_torn_tail(run, SystemClock())
         if moved is not None:

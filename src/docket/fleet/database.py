@@ -6,9 +6,12 @@ lost connection is StoreAwayError, and whether its transaction counted is unknow
 
 from __future__ import annotations
 
+import fcntl
+import os
 import sqlite3
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 Row = Sequence[Any]
 BUSY_SECONDS = 20.0
 """How long a transaction waits for others on the same SQLite file."""
+LOOK_SECONDS = 0.005
+"""Between two looks whether it is free."""
 ANSWER_SECONDS = 10
 """How long a PostgreSQL server may take to connect, to lock or to answer."""
 _GUARD = 7_046_029_254_386_353_131 % 2**63
@@ -80,7 +85,11 @@ def _path_of(url: str) -> Path:
 
 
 class Sqlite:
-    """One file, for the runs of one machine."""
+    """One file, for the runs of one machine.
+
+    Transactions exclude one another by ``flock`` on a file beside it, and each has a connection of its own: the locks
+    that SQLite takes end when anything in the process closes the file, as docket does when it reads an agent's tree.
+    """
 
     kind = "sqlite"
 
@@ -89,32 +98,45 @@ class Sqlite:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         elif not path.exists():
             raise StoreError(f"there is no store {path}", hint="docket store init makes one")
-        try:
-            self._connection = sqlite3.connect(
-                path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-        except sqlite3.Error as error:
-            raise _sqlite_error(error) from error
+        self._path = path
 
     @contextmanager
     def transaction(self) -> Iterator[_SqliteTransaction]:
-        """Hold the file's write lock from the first statement to the commit."""
+        """Hold the file's lock from the first statement to the commit."""
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield _SqliteTransaction(self._connection)
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._connection.execute("COMMIT")
+            with self._locked(), closing(sqlite3.connect(self._path, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA foreign_keys = ON")
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield _SqliteTransaction(connection)
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise _sqlite_error(error) from error
 
     def close(self) -> None:
-        self._connection.close()
+        """Nothing is held between transactions."""
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise StoreAwayError(f"the store {self._path} cannot be used: {error.strerror}") from error
+        try:
+            for _ in range(int(BUSY_SECONDS / LOOK_SECONDS)):
+                with suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                threading.Event().wait(LOOK_SECONDS)  # flock itself waits without a limit
+            else:
+                raise StoreAwayError(f"another process holds the store {self._path} for {BUSY_SECONDS:g} s")
+            yield
+        finally:
+            os.close(lock)
 
 
 class _SqliteTransaction:

@@ -66,8 +66,8 @@ SETTLE_LEASE = """UPDATE leases SET used_usd = ?, used_tokens = ?, used_calls = 
 HELD = """SELECT l.run, SUM(COALESCE(l.usd, 0)), SUM(COALESCE(l.tokens, 0)), SUM(COALESCE(l.calls, 0)),
     r.usd, r.tokens, r.calls
     FROM lease_slots s JOIN leases l ON l.id = s.lease JOIN runs r ON r.run = l.run
-    WHERE s.budget = ? AND s.slot >= ? AND l.settled IS NULL GROUP BY l.run, r.usd, r.tokens, r.calls"""
-"""What runs hold of a budget, and what they last said that they had spent of all their open leases."""
+    WHERE s.budget = ? AND s.slot >= ? AND l.settled IS NULL AND r.seen >= ? GROUP BY l.run, r.usd, r.tokens, r.calls"""
+"""What runs that were seen since hold of a budget, and what they last said that they had spent of their open leases."""
 BY_RUN = """SELECT l.run,
     SUM(CASE WHEN l.settled IS NULL THEN COALESCE(l.usd, 0) ELSE l.used_usd END),
     SUM(CASE WHEN l.settled IS NULL THEN COALESCE(l.tokens, 0) ELSE l.used_tokens END),

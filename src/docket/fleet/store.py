@@ -1,8 +1,9 @@
 """A store of shared budgets: what runs take before they spend, and give back when they have ended.
 
 Invariants: what is leased of a budget and of each of its parents never passes its limit, in any period; every operation
-counts once, however often it is asked for (a lease has an id of the run's own, a settlement the run's total); nothing
-expires: what a run took is charged in full until somebody who has its ledger settles it.
+counts once, however often it is asked for (a lease has an id of the run's own, a settlement the run's total); what a
+run took is charged in full until somebody who has its ledger settles it. A run that was not heard of for five minutes,
+on the store's clock, is not expected to give anything back.
 """
 
 from __future__ import annotations
@@ -26,10 +27,14 @@ from docket.fleet.model import (
     State,
     StoreError,
 )
-from docket.fleet.periods import Period
+from docket.fleet.periods import SECOND, Period
 
 MAX_DEPTH = 16
 """Budgets from one to the top of its tree."""
+EXPIRES_US = 5 * 60 * SECOND
+"""After so long a silence a run is not expected to give anything back; runs say more often that they live."""
+SHARE = 4
+"""A lease is at most this part of what is left, so that other runs find something too, or what the run needs."""
 TOP = 5
 """Runs that an exhausted budget names."""
 
@@ -166,13 +171,19 @@ class Store:
                     if left < least[at]:
                         return self._exhausted(tx, budget, at, used, least[at], holder.run, now)
                     so_far = granted[at]
-                    granted[at] = min(want[at] if so_far is None else so_far, left)
+                    share = max(least[at], left // SHARE)
+                    granted[at] = min(want[at] if so_far is None else so_far, share)
             tx.run(sql.TAKE_LEASE, lease, holder.run, now, *granted)
             for budget in chain:
                 slot = budget.period.slot(now)
                 tx.run(sql.LEASE_SLOT, lease, budget.number, slot)
                 tx.run(sql.CHARGE, budget.number, slot, *(amount or 0 for amount in granted))
             return Lease(id=lease, granted=Limits(*granted))
+
+    def live(self, holder: Holder, spent: Amounts) -> None:
+        """Say that a run lives, and what it has spent of its open leases so far. Raises StoreError, StoreAwayError."""
+        with self._database.transaction() as tx:
+            tx.run(sql.SEE_RUN, holder.run, holder.session, holder.machine, holder.label, tx.now(), *spent)
 
     def settle(self, run: str, spent: Amounts) -> Settled:
         """Close all leases of a run that came to ``spent`` in all its sessions, and give the rest back.
@@ -234,9 +245,9 @@ class Store:
         return _amounts(row)
 
     def _held(self, tx: Transaction, budget: Budget, now: int) -> dict[str, Amounts]:
-        """What each run may still give back of ``budget``, as far as it said."""
+        """What each run that lives may still give back of ``budget``, as far as it said."""
         held = {}
-        for run, *figures in tx.rows(sql.HELD, budget.number, budget.period.since(now)):
+        for run, *figures in tx.rows(sql.HELD, budget.number, budget.period.since(now), now - EXPIRES_US):
             leased, spent = _amounts(figures[:3]), _amounts(figures[3:])
             held[str(run)] = Amounts(*(max(0, each - used) for each, used in zip(leased, spent, strict=True)))
         return held

@@ -45,6 +45,7 @@ class Fleet:
         " any of them a file in the user's data directory.",
         default=None,
         private=True,
+        example='"sqlite:///var/lib/docket/fleet.sqlite"',
     )
     on_store_failure: str = key(
         StoreFailure(),

@@ -29,7 +29,9 @@ RENEWAL_US = 30_000_000
 """A lease should last about so long at the present rate, so that the store is asked a few times a minute."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 """Seconds between two tries while the store is away, doubled each time."""
-BUSY_RETRY = 5
+LIVE_SECONDS = 60.0
+"""Between two words to the store that this run lives."""
+BUSY_RETRY = 2
 """Seconds after which a call comes back that other runs' leases left no room for."""
 SETTLE_TRIES = 4
 _CAP: CapName = "shared_budget"
@@ -45,6 +47,8 @@ class Leasing(Protocol):
     def take(
         self, holder: Holder, names: Sequence[str], want: Amounts, least: Amounts, spent: Amounts, lease: str
     ) -> Lease | Exhausted: ...
+
+    def live(self, holder: Holder, spent: Amounts) -> None: ...
 
     def settle(self, run: str, spent: Amounts) -> Settled: ...
 
@@ -104,7 +108,12 @@ class Leases:
             if any(self._base):
                 await self._settle_earlier()
             while True:
-                await self._asked.wait()
+                try:
+                    async with asyncio.timeout(LIVE_SECONDS):
+                        await self._asked.wait()
+                except TimeoutError:
+                    await self._live()
+                    continue
                 self._asked.clear()
                 await self._renew()
 
@@ -140,6 +149,11 @@ class Leases:
         """Give back what an earlier session of the run had leased and did not come to settle."""
         with suppress(StoreError):  # then it is settled with the rest
             await asyncio.to_thread(self._terms.store.settle, self._terms.holder.run, self._base)
+
+    async def _live(self) -> None:
+        with suppress(StoreError):  # a store that is away is told when something is needed of it
+            terms, spent = self._terms, self._shared.spent(self._budget.meters)
+            await asyncio.to_thread(terms.store.live, terms.holder, spent)
 
     async def _renew(self) -> None:
         shared, meters = self._shared, self._budget.meters
@@ -188,6 +202,8 @@ class Leases:
         short = any(self._shared.missing)
         if not short:
             return
+        if self._budget.breach_event is not None:
+            return
         if self._budget.in_flight:
             return  # what they hold and do not need comes back, and whoever waits asks again
         limit, used = self._show(answer, answer.limit), self._show(answer, answer.used)
@@ -202,13 +218,11 @@ class Leases:
         if answer.final:
             most = ", ".join(f"{run} {self._show(answer, amount)}" for run, amount in answer.top)
             needed = self._show(answer, answer.needed)
-            self._tell(
-                f"the shared budget {answer.budget} cannot cover the next call: {used} of {limit} {answer.dimension} are"
-                f" used, and it may take {needed}{f' ({most})' if most else ''}"
-            )
+            taken = f"{used} of {limit} {answer.dimension} are used{f' ({most})' if most else ''}"
+            self._tell(f"the shared budget {answer.budget} cannot cover the next call of up to {needed}: {taken}")
             breach = CapExceeded(cap=_CAP, limit=limit, observed=used)
-            await self._record(breach)
             self._admission.breach(breach)
+            await self._record(breach)
             self._on_breach(breach)
             return
         message = f"other runs hold what is left of the budget {answer.budget}: {used} of {limit} are taken"

@@ -17,6 +17,8 @@ from docket.findings.fold import Findings
 from docket.ledger import checkpoint
 from docket.ledger.chain import Entry
 from docket.ledger.events import (
+    BudgetLeased,
+    BudgetReturned,
     ModelError,
     ModelRequest,
     ModelResponse,
@@ -58,6 +60,8 @@ class Past:
     """The policy document of the last session, private members disclosed."""
     tables: list[JsonObject] = field(default_factory=list)
     """``{digest, source, date}`` of the price table of each session."""
+    leased: bool = False
+    """Whether the run took something of shared budgets that was not settled."""
     exit: JsonObject = field(default_factory=dict)
     """How the agent of the last session ended, where that was recorded."""
     read: LedgerRead = field(init=False)
@@ -89,6 +93,10 @@ class Past:
                 self.exit = {}
                 self.policy = None
                 self.tables.append({"digest": digest, "source": "unknown", "date": "unknown"})
+            case BudgetLeased():
+                self.leased = True
+            case BudgetReturned(settled=settled):
+                self.leased = not settled
             case SessionEnd() if self.sessions:
                 self.sessions[-1].end = entry
             case PolicyApplied() as applied:
