@@ -17,6 +17,7 @@ from docket.providers.call import Observation, Terminal
 from docket.providers.framing import Framing
 from docket.providers.json_fields import Document, text
 from docket.providers.long_text import Piece
+from docket.providers.usage_members import MAX_NAMED, with_the_larger
 
 NOTHING = Counts(source="none")
 
@@ -46,6 +47,8 @@ class AnswerObserver:
         self._fold = fold
         self._unread: str | None = None
         self._size = 0
+        self._doubtful = False
+        """Whether figures stand in the answer that were not read, or that two readers would read differently."""
         self._done = False
         self.saw_end = False
 
@@ -60,6 +63,9 @@ class AnswerObserver:
             self._done = True
             self._see(self._framing.finish())
         seen = self._fold.observe(clean=clean, streamed=self._framing.streamed, size=self._size)
+        if self._doubtful and seen.counts.source != "none":
+            named = (*seen.counts.unread[: MAX_NAMED - 1], "usage")
+            seen = replace(seen, counts=replace(seen.counts, source="partial", unread=named))
         return seen if self._unread is None else replace(seen, unread=self._unread)
 
     def _see(self, pieces: Iterable[Piece]) -> None:
@@ -76,8 +82,11 @@ class AnswerObserver:
                     fold.ended = True
                 elif bare:
                     self._unread = self._unread or "not-json"
+                    self._doubtful = self._doubtful or b"usage" in bare.lower()
                 continue
             if isinstance(document, dict):
+                if written.count(b'"usage') > 1 and (twice := with_the_larger(written)) is not None:
+                    self._doubtful, document = True, twice
                 fold.see(name, document)
         self.saw_end = fold.ended
 

@@ -76,7 +76,7 @@ class MessageFold:
 
     def __init__(self) -> None:
         self.ended = False
-        self._seen = False
+        self._seen = self._started = False
         self._usage: Document = {}
         self._fell = False
         self._content = False
@@ -93,6 +93,8 @@ class MessageFold:
             case "content_block_delta":
                 self._content = True
             case "message_start":
+                self._fell = self._fell or self._started  # of two messages one may be billed, or both
+                self._started = True
                 self._message(member(document, "message"))
             case "message_delta":
                 self._stop = text(member(document, "delta"), "stop_reason") or self._stop

@@ -215,6 +215,8 @@ def read_usage(usage: Document, *, final: bool) -> tuple[Counts, int | None]:
     if prompt is None:
         return Counts(source="none", unread=unknown), None
     billed_in, output, contradicts = _meant(prompt, tools or 0, candidates, thoughts or 0, total)
+    if contradicts and total is not None and total > billed_in + (output or 0):
+        unknown = (*unknown[: MAX_NAMED - 1], "totalTokenCount")  # it holds tokens that no part tells of
     details = "cacheTokensDetails"
     into = split_input(billed_in, cached, 0, parts_in, parts_cached if members(usage, details) else None)
     items, over = into.items, into.over

@@ -12,6 +12,7 @@ from docket.primitives.money import PICO, Usd
 from docket.providers.answer import NOTHING
 from docket.providers.json_fields import Document, Malformed, counter, member
 from docket.providers.usage_members import (
+    MAX_NAMED,
     MAX_STATED,
     Schema,
     leaves,
@@ -134,6 +135,8 @@ def _read(usage: Document, unknown: tuple[str, ...]) -> Figures:
     if prompt is None:
         return Figures(items=None, inconsistent=completion is not None, unread=unknown)
     billed_in, billed_out, contradicts = _meant(prompt, completion, total, (cached or 0) + (written or 0), reasoning)
+    if contradicts and total is not None and total > billed_in + (billed_out or 0):
+        unknown = (*unknown[: MAX_NAMED - 1], "total_tokens")  # it holds tokens that no part tells of
     details = inside.get("cached_tokens_details")
     hits = _modal(details) if isinstance(details, dict) else None
     into = split_input(billed_in, cached or 0, written or 0, _modal(inside) if inside else {}, hits)

@@ -6,6 +6,7 @@ that stands in two breakdowns is taken off once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -19,6 +20,9 @@ MAX_NAMED = 16
 MAX_NAME = 64
 MAX_STATED = 10**9
 """US dollars above which a stated cost is not believed to be one."""
+
+USAGE = frozenset({"usage", "usageMetadata"})
+"""Members under which providers give figures."""
 
 Schema = Mapping[str, "Schema | None"]
 """Known members: None is read, or known to cost nothing; a schema stands for the object, or list of objects, there."""
@@ -73,6 +77,31 @@ def rising(earlier: Document, later: Document) -> tuple[dict[str, object], bool]
         else:
             merged[name] = figure
     return merged, fell
+
+
+def with_the_larger(answer: bytes) -> dict[str, object] | None:
+    """The answer with the larger of each figure where a usage object stands twice in one place; None where none does.
+
+    Readers of JSON take the first or the last of two members with one name.
+    """
+    found = False
+
+    def joined(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        nonlocal found
+        whole: dict[str, object] = {}
+        for name, figure in pairs:
+            known = whole.get(name)
+            if name in USAGE and isinstance(known, dict) and isinstance(figure, dict):
+                whole[name], found = rising(known, figure)[0], True
+            else:
+                whole[name] = figure
+        return whole
+
+    try:
+        document = json.loads(answer, object_pairs_hook=joined)
+    except (ValueError, RecursionError):
+        return None
+    return document if found else None
 
 
 def _amount(figure: object) -> float:
