@@ -23,11 +23,11 @@ from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.chain import Entry
 from docket.ledger.events import CallNumber, CapExceeded, Event, Hold, ModelError, ModelRequest, ModelResponse
 from docket.ledger.usage import Counts, Item, Usage
+from docket.primitives.instant import timestamp
 from docket.providers.call import UNKNOWN_MODEL, Call, Observation
 
 T = TypeVar("T")
 DOCKET = "DKT-20261130-0123456789"
-TS = "2026-11-30T12:00:00.000000Z"
 
 
 class OpenAdmission:
@@ -90,7 +90,8 @@ class Record:
 
     def entry(self, event: Event) -> Entry:
         """``event`` in the place that it will have."""
-        return Entry(len(self.events), TS, 0, event.type, event.by, {}, None, "", "", _event=event)
+        ts = timestamp(SystemClock().unix_us())
+        return Entry(len(self.events), ts, 0, event.type, event.by, {}, None, "", "", _event=event)
 
     def refusal(self, *, lost: bool = False) -> Refused | None:
         return None
