@@ -63,7 +63,7 @@ def fold_step() -> Callable[[], object]:
     )
     usage = Usage("reported", (Item("input", 12),), usd)
     response = ModelResponse(
-        call, 200, "complete", "openai", "gpt-5", "standard", first_byte_us=90, duration_us=900, usage=usage
+        call, 200, "complete", "openai", "gpt-5", "standard", "up", first_byte_us=90, duration_us=900, usage=usage
     )
     chain = Chain()
     entries = [chain.extend(draft(event), ts="", elapsed_us=0, entropy=bytes)[0] for event in (request, response)]

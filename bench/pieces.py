@@ -163,6 +163,7 @@ def _events(usage: Usage | None) -> tuple[ModelRequest, ModelResponse]:
         provider="openai",
         model="bench-1",
         tier="standard",
+        upstream="up",
         finish="stop",
         bytes=len(ANSWER),
         first_byte_us=100,

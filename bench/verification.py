@@ -79,6 +79,7 @@ def pair(number: int) -> tuple[Event, Event]:
         provider="openai",
         model="gpt-5-mini",
         tier="standard",
+        upstream="openai",
         finish="stop",
         provider_request_id=f"req_{number:012}",
         bytes=4321,

@@ -25,7 +25,7 @@ var (
 		need("data", isObject), need("prev", hex64), need("hash", hex64),
 	}
 	endFields = []field{
-		need("call", isCount), need("provider", isString), need("model", isString), need("tier", isString), need("reason", isString),
+		need("call", isCount), need("provider", isString), need("model", isString), need("tier", isString), need("upstream", isString), need("reason", isString),
 		maybe("usage", isObject), maybe("duration_us", isNatural), maybe("first_byte_us", isNatural),
 	}
 	dataFields = map[string][]field{

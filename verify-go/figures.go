@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 )
@@ -43,11 +44,11 @@ func (c Counts) json() string {
 }
 
 type modelSum struct {
-	provider, model []byte // canonical strings
-	sortKey         [2]string
-	calls           int64
-	cost            Money
-	costed          bool
+	names   [3][]byte // provider, upstream and model, canonical strings
+	sortKey [3]string
+	calls   int64
+	cost    Money
+	costed  bool
 }
 
 // Samples is a histogram of latencies (F-4).
@@ -122,7 +123,7 @@ func (b *Bills) add(row Row, leaf digest) error {
 			b.used(b.key)
 		}
 	}
-	sum := b.model(row.Provider, row.Model)
+	sum := b.model(row, row.Model)
 	sum.calls++
 	if !row.HasCost {
 		return nil
@@ -143,7 +144,7 @@ func (b *Bills) add(row Row, leaf digest) error {
 		price, _ := amount(item.Get("unit_usd"), 6)
 		by := sum
 		if model := item.Get("model"); model != nil {
-			by = b.model(row.Provider, model)
+			by = b.model(row, model)
 			by.costed = true
 		}
 		by.cost.add(price.times(item.Get("quantity").Num, item.Get("per").Num))
@@ -159,16 +160,21 @@ func served(item *Value, name string, row *Value) *Value {
 	return row
 }
 
-func (b *Bills) model(provider, model *Value) *modelSum {
-	b.key = append(append(append(b.key[:0], provider.Raw...), '\n'), model.Raw...)
+func (b *Bills) model(row Row, model *Value) *modelSum {
+	b.key = append(append(append(b.key[:0], row.Provider.Raw...), '\n'), row.Upstream.Raw...)
+	b.key = append(append(b.key, '\n'), model.Raw...)
 	if sum := b.models[string(b.key)]; sum != nil {
 		return sum
 	}
-	key := string(b.key)
-	sum := &modelSum{provider: append([]byte{}, provider.Raw...), model: append([]byte{}, model.Raw...), sortKey: [2]string{provider.Text(), model.Text()}}
+	key, sum := string(b.key), &modelSum{}
+	for i, part := range [...]*Value{row.Provider, row.Upstream, model} {
+		sum.names[i], sum.sortKey[i] = append([]byte{}, part.Raw...), part.Text()
+	}
 	if len(b.models) >= maxModels {
-		other := []byte(`"other"`)
-		key, sum = "\"other\"\n\"other\"", &modelSum{provider: other, model: other, sortKey: [2]string{"other", "other"}}
+		key, sum = "\"other\"\n\"other\"\n\"other\"", &modelSum{sortKey: [3]string{"other", "other", "other"}}
+		for i := range sum.names {
+			sum.names[i] = []byte(`"other"`)
+		}
 		if known := b.models[key]; known != nil {
 			return known
 		}
@@ -184,7 +190,7 @@ func (b *Bills) byModel() string {
 	}
 	sort.Slice(sums, func(i, j int) bool {
 		left, right := sums[i].sortKey, sums[j].sortKey
-		return left[0] < right[0] || left[0] == right[0] && left[1] < right[1]
+		return slices.Compare(left[:], right[:]) < 0
 	})
 	out := "["
 	for i, sum := range sums {
@@ -195,7 +201,7 @@ func (b *Bills) byModel() string {
 		if sum.costed {
 			out += `,"cost_usd":"` + sum.cost.spell() + `"`
 		}
-		out += fmt.Sprintf(`,"model":%s,"provider":%s}`, sum.model, sum.provider)
+		out += fmt.Sprintf(`,"model":%s,"provider":%s,"upstream":%s}`, sum.names[2], sum.names[0], sum.names[1])
 	}
 	return out + "]"
 }

@@ -143,7 +143,8 @@ func (l *Ledger) metered(e *Event) (*Row, error) {
 	var err error
 	row := &l.row
 	*row, err = readUsage(e.Data.Get("usage"))
-	row.Provider, row.Model, row.Tier = e.Data.Get("provider"), e.Data.Get("model"), e.Data.Get("tier")
+	row.Provider, row.Upstream = e.Data.Get("provider"), e.Data.Get("upstream")
+	row.Model, row.Tier = e.Data.Get("model"), e.Data.Get("tier")
 	return row, err
 }
 

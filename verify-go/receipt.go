@@ -212,7 +212,8 @@ func (r *Receipt) usageRows(used func([]byte)) (*Bills, error) {
 			return nil, fmt.Errorf("row %d: not in order, not in the run, or a call twice", i)
 		}
 		before, seen[call] = seq, true
-		row.Provider, row.Model, row.Tier = rows[i].Get("provider"), rows[i].Get("model"), rows[i].Get("tier")
+		row.Provider, row.Upstream = rows[i].Get("provider"), rows[i].Get("upstream")
+		row.Model, row.Tier = rows[i].Get("model"), rows[i].Get("tier")
 		if err := bills.add(row, hashPlain(appendSealed([]byte{0}, &rows[i], ""))); err != nil && bills.excess == nil {
 			bills.excess = fmt.Errorf("row %d: %w", i, err) // of totals.rows, behind usage.root
 		}

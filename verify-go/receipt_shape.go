@@ -8,11 +8,11 @@ import (
 // Section 7, R-1, R-2 and R-14: the members of a receipt.
 
 var (
-	isRow         = exactly(need("call", isCount), need("model", isString), need("provider", isString), need("tier", isString), need("seq", isNatural), need("usage", isObject))
-	isModelTotal  = object(need("provider", isString), need("model", isString), need("calls", isNatural), maybe("cost_usd", isAmount))
-	isPriceRow    = exactly(need("provider", isString), need("model", isString), need("tier", isString), need("kind", isName), need("unit_usd", isPrice), need("per", isPer))
-	isStart       = exactly(need("event", isObject), need("proof", isProof), maybe("checkpoint", isString), maybe("end", isPair))
-	isFinding     = object(
+	isRow        = exactly(need("call", isCount), need("model", isString), need("provider", isString), need("tier", isString), need("upstream", isString), need("seq", isNatural), need("usage", isObject))
+	isModelTotal = object(need("provider", isString), need("upstream", isString), need("model", isString), need("calls", isNatural), maybe("cost_usd", isAmount))
+	isPriceRow   = exactly(need("provider", isString), need("model", isString), need("tier", isString), need("kind", isName), need("unit_usd", isPrice), need("per", isPer))
+	isStart      = exactly(need("event", isObject), need("proof", isProof), maybe("checkpoint", isString), maybe("end", isPair))
+	isFinding    = object(
 		need("rule", isName), need("severity", oneOf("info", "warning", "error")), need("confidence", oneOf("deterministic", "heuristic")),
 		need("summary", isString), need("seqs", listOf(1, maxSeqs, isNatural)), need("count", isCount), need("impact", isImpact), need("remedy", isString),
 	)

@@ -8,12 +8,12 @@ import (
 
 // Row is a metered call: what the usage tree and the totals need of it.
 type Row struct {
-	Provider, Model, Tier *Value
-	Source                string
-	Items                 *Value
-	Cost                  Money
-	HasCost               bool
-	Assumed               bool
+	Provider, Upstream, Model, Tier *Value
+	Source                          string
+	Items                           *Value
+	Cost                            Money
+	HasCost                         bool
+	Assumed                         bool
 }
 
 var (
@@ -136,6 +136,7 @@ func meteredLeaf(e *Event) digest {
 	out = append(append(out, `,"provider":`...), e.Data.Get("provider").Raw...)
 	out = append(append(out, `,"seq":`...), e.doc.Get("seq").Raw...)
 	out = append(append(out, `,"tier":`...), e.Data.Get("tier").Raw...)
+	out = append(append(out, `,"upstream":`...), e.Data.Get("upstream").Raw...)
 	out = appendSealed(append(out, `,"usage":`...), e.Data.Get("usage"), "")
 	sealed = append(out, '}')
 	return hashPlain(sealed)

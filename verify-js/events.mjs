@@ -9,7 +9,7 @@ import {
 } from "./shapes.mjs";
 
 const END = {
-  call: isCount, provider: isString, model: isString, tier: isString, reason: isString, usage: optional(isObject),
+  call: isCount, provider: isString, model: isString, tier: isString, upstream: isString, reason: isString, usage: optional(isObject),
   duration_us: optional(isNatural), first_byte_us: optional(isNatural),
 };
 

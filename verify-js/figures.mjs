@@ -39,8 +39,8 @@ class Limited {
   }
 }
 
-/** One string for two, whatever characters are in them. */
-const pairKey = (provider, model) => `${provider.length}:${provider}${model}`;
+/** One string for three, whatever characters are in them. */
+const lineKey = (provider, upstream, model) => `${provider.length},${upstream.length}:${provider}${upstream}${model}`;
 
 /** Rows of usage, folded (F-1). */
 export class Bill {
@@ -53,11 +53,11 @@ export class Bill {
   assumed = false; // some cost rests on an assumed breakdown
   #pairs = new Map();
 
-  add(provider, model, usage) {
+  add({ provider, upstream, model, usage }) {
     this.rows += 1;
     this.bySource[usage.source] += 1;
     for (const item of usage.items) if (item.per !== 1) this.tokens.add(item.kind, item.quantity);
-    const pair = this.#pair(provider, model);
+    const pair = this.#pair(provider, upstream, model);
     pair.calls += 1;
     if (usage.cost_usd === undefined) {
       this.exact = false;
@@ -73,25 +73,24 @@ export class Bill {
       return;
     }
     for (const item of usage.items) {
-      const by = item.model === undefined ? pair : this.#pair(provider, item.model);
+      const by = item.model === undefined ? pair : this.#pair(provider, upstream, item.model);
       by.cost = (by.cost ?? 0n) + costOf([item]);
     }
   }
 
-  #pair(provider, model) {
-    const known = this.#pairs.get(pairKey(provider, model));
+  #pair(provider, upstream, model) {
+    const known = this.#pairs.get(lineKey(provider, upstream, model));
     if (known !== undefined) return known;
-    const [p, m] = this.#pairs.size >= MAX_PAIRS ? ["other", "other"] : [provider, model];
-    const key = pairKey(p, m);
-    if (!this.#pairs.has(key)) this.#pairs.set(key, { provider: p, model: m, calls: 0, cost: null });
+    if (this.#pairs.size >= MAX_PAIRS) provider = upstream = model = "other";
+    const key = lineKey(provider, upstream, model);
+    if (!this.#pairs.has(key)) this.#pairs.set(key, { provider, upstream, model, calls: 0, cost: null });
     return this.#pairs.get(key);
   }
 
   byModel() {
     return [...this.#pairs.values()]
-      .sort((a, b) => order(a.provider, b.provider) || order(a.model, b.model))
-      .map(({ provider, model, calls, cost }) =>
-        cost === null ? { provider, model, calls } : { provider, model, calls, cost_usd: amountOf(cost) });
+      .sort((a, b) => order(a.provider, b.provider) || order(a.upstream, b.upstream) || order(a.model, b.model))
+      .map(({ cost, ...pair }) => (cost === null ? pair : { ...pair, cost_usd: amountOf(cost) }));
   }
 
   /** `cost_is`, where `whole` says that nothing else is known to be missing. */
@@ -218,11 +217,11 @@ export class Figures {
     }
   }
 
-  #row(e, { call, model, provider, tier, usage }, indexed) {
+  #row(e, { call, model, provider, tier, upstream, usage }, indexed) {
     const fault = usageFault(usage);
     if (fault !== null) throw new Fail("ledger.usage", `event ${e.seq}: ${fault}`);
-    this.bill.add(provider, model, usage);
-    const row = { call, model, provider, seq: e.seq, tier, usage }; // in canonical order, and so is what was parsed
+    this.bill.add({ provider, upstream, model, usage });
+    const row = { call, model, provider, seq: e.seq, tier, upstream, usage }; // in canonical order, and so is what was parsed
     this.usageTree.push(sha256hex(`\u0000${indexed ? encode(row) : JSON.stringify(row)}`));
     if (this.prices === null) return;
     for (const key of priceKeys(provider, model, tier, usage)) {

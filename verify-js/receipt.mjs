@@ -83,7 +83,7 @@ export function usageRows(p) {
   p.rowPrices = new Set();
   for (const row of rows) {
     try {
-      bill.add(row.provider, row.model, row.usage);
+      bill.add(row);
     } catch (error) {
       if (error instanceof Fail) throw new Fail("totals.rows", error.message);
       throw error;

@@ -10,7 +10,7 @@ import {
 } from "./shapes.mjs";
 
 const isRow = exactly({
-  call: isCount, model: isString, provider: isString, tier: isString, seq: isNatural, usage: isObject,
+  call: isCount, model: isString, provider: isString, tier: isString, upstream: isString, seq: isNatural, usage: isObject,
 });
 const isLatency = (v) => {
   const names = ["p50", "p95", "p99", "max"];
@@ -48,7 +48,7 @@ const isReceipt = shape({
     calls: isNatural, errors: isNatural, denied: isNatural, lost: isNatural, unmetered: isNatural, tokens: isCounts,
     by_source: exactly({ none: isNatural, partial: isNatural, reported: isNatural }),
     by_model: listOf(
-      shape({ provider: isString, model: isString, calls: isNatural, cost_usd: optional(isAmount) }), MAX_PAIRS + 1,
+      shape({ provider: isString, upstream: isString, model: isString, calls: isNatural, cost_usd: optional(isAmount) }), MAX_PAIRS + 1,
     ),
     cost_usd: optional(isAmount), cost_is: oneOf("approximate", "exact", "lower-bound", "none"),
   }),

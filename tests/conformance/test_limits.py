@@ -48,6 +48,7 @@ def rows(number: int, *, keep: bool) -> Files:
             "provider": "p",
             "model": "m",
             "tier": "t",
+            "upstream": "u",
             "reason": "complete",
             "usage": usage,
         }
@@ -58,7 +59,15 @@ def rows(number: int, *, keep: bool) -> Files:
     assert (b'"rows":[{"call"' in receipt["receipt.json"]) == (number <= 10_000)
     if keep and number > 10_000:
         every = [
-            {"call": line.data["call"], "model": "m", "provider": "p", "seq": line.seq, "tier": "t", "usage": usage}
+            {
+                "call": line.data["call"],
+                "model": "m",
+                "provider": "p",
+                "seq": line.seq,
+                "tier": "t",
+                "upstream": "u",
+                "usage": usage,
+            }
             for line in run.lines
             if line.type == "model.response"
         ]

@@ -104,6 +104,7 @@ def test_the_fold_of_the_ledger_books_what_the_gate_booked(
             provider="openai",
             model=booked.model,
             tier=booked.tier,
+            upstream="up",
             usage=booked.usage,
         )
         rebooking.add(event("model.response", to_data(end)))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from docket.ledger.chain import Entry
 from docket.primitives.canonical import Json, JsonObject
 
-_END: JsonObject = {"call": 1, "status": 200, "reason": "complete", "provider": "p", "model": "m", "tier": "standard"}
+_END: JsonObject = {
+    "call": 1,
+    "status": 200,
+    "reason": "complete",
+    "provider": "p",
+    "model": "m",
+    "tier": "standard",
+    "upstream": "u",
+}
 _NEEDED: dict[str, JsonObject] = {
     "model.request": {
         "call": 1,

@@ -258,6 +258,7 @@ class Recording:
             "provider": "openai",
             "model": model,
             "tier": "standard",
+            "upstream": "main",
             "bytes": 900,
             "first_byte_us": 80_000 + 1_234 * number,
             "duration_us": 300_000 + 54_321 * number,

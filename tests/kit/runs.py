@@ -95,6 +95,7 @@ def response(call: int) -> ModelResponse:
         provider="openai",
         model="gpt-test",
         tier="standard",
+        upstream="openai",
         usage=usage,
         private={"response_sha256": "1" * 64},
     )

@@ -125,7 +125,7 @@ class Script:
         usage = bill(model, quantities, source=source, assumed=assumed) if billed else None
         kind = ModelError if failed else ModelResponse
         ended = kind(
-            CallNumber(call), status, reason, PRICES[model][0], model, tier, finish, None, 100, 1000, 2000, usage
+            CallNumber(call), status, reason, PRICES[model][0], model, tier, "up", finish, None, 100, 1000, 2000, usage
         )
         return self.add(ended)
 

@@ -65,6 +65,7 @@ def _ends(kind: type[ModelResponse] | type[ModelError]) -> st.SearchStrategy[Mod
         provider=names,
         model=names,
         tier=names,
+        upstream=names,
         finish=st.none() | names,
         first_byte_us=_maybe,
         duration_us=_maybe,

@@ -49,7 +49,7 @@ def test_usage_is_spelled_as_the_format_defines(usage: Usage) -> None:
     event = from_json(
         "model.error",
         "boundary",
-        {"call": 1, "reason": "x", "provider": "p", "model": "m", "tier": "t", "usage": document},
+        {"call": 1, "reason": "x", "provider": "p", "model": "m", "tier": "t", "upstream": "u", "usage": document},
     )
     assert to_data(event)["usage"] == document
 

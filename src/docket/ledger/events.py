@@ -198,6 +198,7 @@ class _ModelEnd(Fact):
     provider: str
     model: str
     tier: str
+    upstream: str
     finish: str | None = None
     provider_request_id: str | None = None
     bytes: int | None = None

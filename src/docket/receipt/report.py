@@ -105,7 +105,8 @@ def _models(by_model: Any) -> list[str]:
     said = ["Models:"]
     for line in by_model:
         cost = f"{line['cost_usd']} USD" if "cost_usd" in line else "cost unknown"
-        said.append(f"  {line['provider']} {line['model']}: {line['calls']:,} calls, {cost}")
+        through = "" if line["upstream"] == line["provider"] else f" through {line['upstream']}"
+        said.append(f"  {line['provider']} {line['model']}{through}: {line['calls']:,} calls, {cost}")
     return said
 
 

@@ -17,7 +17,7 @@ from docket.receipt.usage_rows import UsageRows
 
 MAX_MODELS = 256
 """Pairs of provider and model that are told apart, in order of appearance; later ones count as ``other``."""
-OTHER = ("other", "other")
+OTHER = ("other", "other", "other")
 
 PriceKey = tuple[str, str, str, str, str, int]
 """Provider, model, tier, kind, unit price, per."""
@@ -52,7 +52,7 @@ class Totals:
         self.activity = Activity()
         self._exact = True
         self._assumed = False
-        self._models: dict[tuple[str, str], _Model] = {}
+        self._models: dict[tuple[str, str, str], _Model] = {}
         self._prices: set[PriceKey] = set()
         self._total = Histogram()
         self._first_byte = Histogram()
@@ -141,13 +141,14 @@ class Totals:
                 "provider": end.provider,
                 "seq": entry.seq,
                 "tier": end.tier,
+                "upstream": end.upstream,
                 "usage": entry.data["usage"],  # as it stands in the ledger, with what a newer version put in
             }
         )
         self.by_source[usage.source] += 1
         self.estimated += usage.estimate is not None
         self._add_items(end, usage.items)
-        self._add_cost(end.provider, self._model(end.provider, end.model), usage)
+        self._add_cost(end, self._model(end, end.model), usage)
 
     def _add_items(self, end: ModelResponse | ModelError, items: tuple[Item, ...]) -> None:
         tokens, prices = self.tokens, self._prices
@@ -162,7 +163,7 @@ class Totals:
                 model, tier = item.model or end.model, item.tier or end.tier
                 prices.add((end.provider, model, tier, kind, spelled(item.unit_usd.pico), per))
 
-    def _add_cost(self, provider: str, model: _Model, usage: Usage) -> None:
+    def _add_cost(self, end: ModelResponse | ModelError, model: _Model, usage: Usage) -> None:
         model.calls += 1
         if usage.cost_usd is not None:
             own = usage.cost_usd.pico
@@ -173,14 +174,14 @@ class Totals:
                 if item.model is not None and item.unit_usd is not None and item.per is not None:
                     part = item.unit_usd.times(item.quantity, item.per)
                     own -= part.pico
-                    other = self._model(provider, item.model)
+                    other = self._model(end, item.model)
                     other.cost = (other.cost or ZERO) + part
             model.cost = Usd((ZERO if model.cost is None else model.cost).pico + own)
         if usage.cost_usd is None or usage.source != "reported":
             self._exact = False
 
-    def _model(self, provider: str, model: str) -> _Model:
-        key = (provider, model)
+    def _model(self, end: ModelResponse | ModelError, model: str) -> _Model:
+        key = (end.provider, end.upstream, model)
         known = self._models.get(key)
         if known is not None:
             return known
@@ -190,8 +191,8 @@ class Totals:
 
     def _by_model(self) -> list[Json]:
         listed: list[Json] = []
-        for (provider, model), of in sorted(self._models.items()):
-            line: JsonObject = {"provider": provider, "model": model, "calls": of.calls}
+        for (provider, upstream, model), of in sorted(self._models.items()):
+            line: JsonObject = {"provider": provider, "upstream": upstream, "model": model, "calls": of.calls}
             if of.cost is not None:
                 line["cost_usd"] = str(of.cost)
             listed.append(line)

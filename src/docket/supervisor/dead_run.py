@@ -272,6 +272,7 @@ def _lost(request: ModelRequest) -> ModelError:
         provider=request.provider,
         model=request.model,
         tier="standard",
+        upstream=request.upstream,
         usage=Usage(source="none"),
     )
 

@@ -40,6 +40,7 @@ _end = reads(
         "provider": shapes.text,
         "model": shapes.text,
         "tier": shapes.text,
+        "upstream": shapes.text,
         "reason": shapes.text,
     },
     {"usage": shapes.free_object, "duration_us": shapes.natural, "first_byte_us": shapes.natural},

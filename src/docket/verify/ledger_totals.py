@@ -67,7 +67,7 @@ class Bill:
     def __init__(self) -> None:
         self.tokens = Tally()
         self.sources = {"none": 0, "partial": 0, "reported": 0}
-        self.models: dict[tuple[str, str], list[Any]] = {}
+        self.models: dict[tuple[str, str, str], list[Any]] = {}
         self.cost = 0
         self.rows = 0
         self.costed = 0
@@ -90,7 +90,7 @@ class Bill:
                 self.prices.add((provider, served, item.get("tier", tier), kind, item["unit_usd"], per))
             if "model" in item:
                 elsewhere.append(item)
-        line = self._line(provider, model)
+        line = self._line(row, model)
         line[0] += 1
         if cost is not None:
             self.costed += 1
@@ -101,17 +101,17 @@ class Bill:
             for item in elsewhere:
                 part = decimals.rate(item["unit_usd"], item["per"]) * item["quantity"]
                 own -= part
-                other = self._line(provider, item["model"])
+                other = self._line(row, item["model"])
                 other[1] = part if other[1] is None else other[1] + part
             line[1] = own if line[1] is None else line[1] + own
         if cost is None or usage["source"] != "reported":
             self.exact = False
 
-    def _line(self, provider: str, model: str) -> list[Any]:
-        """The calls and cost of a pair, or of ``other`` where there are too many."""
-        key = (provider, model)
+    def _line(self, row: Object, model: str) -> list[Any]:
+        """The calls and cost of a model behind an upstream, or of ``other`` where there are too many."""
+        key = (row["provider"], row["upstream"], model)
         if key not in self.models and len(self.models) >= MAX_MODELS:
-            key = ("other", "other")
+            key = ("other", "other", "other")
         return self.models.setdefault(key, [0, None])
 
     def cost_is(self, whole: bool) -> str:
@@ -125,8 +125,8 @@ class Bill:
     def totals(self) -> Object:
         """The members of ``totals`` that follow from rows, without ``cost_is``."""
         by_model = []
-        for (provider, model), (calls, cost) in sorted(self.models.items()):
-            line = {"provider": provider, "model": model, "calls": calls}
+        for (provider, upstream, model), (calls, cost) in sorted(self.models.items()):
+            line = {"provider": provider, "upstream": upstream, "model": model, "calls": calls}
             if cost is not None:
                 line["cost_usd"] = decimals.spell(cost)
             by_model.append(line)

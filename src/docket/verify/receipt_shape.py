@@ -38,6 +38,7 @@ _row = members(
         "provider": shapes.text,
         "seq": shapes.natural,
         "tier": shapes.text,
+        "upstream": shapes.text,
         "usage": shapes.free_object,
     },
     exact=True,
@@ -64,7 +65,8 @@ totals = members(
         ),
         "by_model": listed(
             members(
-                {"provider": shapes.text, "model": shapes.text, "calls": shapes.natural}, {"cost_usd": shapes.amount}
+                {"provider": shapes.text, "upstream": shapes.text, "model": shapes.text, "calls": shapes.natural},
+                {"cost_usd": shapes.amount},
             ),
             most=257,
         ),

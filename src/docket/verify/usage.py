@@ -52,6 +52,7 @@ def row_of(event: Object) -> Object:
         "provider": data["provider"],
         "seq": event["seq"],
         "tier": data["tier"],
+        "upstream": data["upstream"],
         "usage": data["usage"],
     }
 

@@ -77,6 +77,7 @@ def test_the_last_event_says_what_became_of_it(reason: str, kind: str) -> None:
         "provider": "a-provider",
         "model": "served",
         "tier": "a-tier",
+        "upstream": "an-upstream",
         "finish": "stop",
         "provider_request_id": "req",
         "bytes": 9,

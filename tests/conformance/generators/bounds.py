@@ -134,7 +134,7 @@ for _phrase, _path, _list in (
     ("findings", "findings", [FINDING] * 1025),
     ("survivors", "session.survivors", [7] * 101),
     ("price-tables", "prices.tables", [{"digest": "0" * 64}] * 1025),
-    ("models", "totals.by_model", [{"provider": "p", "model": "m", "calls": 0}] * 258),
+    ("models", "totals.by_model", [{"provider": "p", "upstream": "u", "model": "m", "calls": 0}] * 258),
 ):
     vector("bounds", f"too-many-{_phrase}", "failed", "receipt.form", rules="R-1", comment=f"{_path} of {len(_list)}.")(
         lambda path=_path, value=_list: edit_bare(short(), put(path, value))

@@ -203,13 +203,13 @@ for _phrase3, _kind, _by, _data in (
         "doctor-asserts-an-answer",
         "model.response",
         "doctor",
-        {"call": 1, "provider": "p", "model": "m", "tier": "t", "reason": "lost"},
+        {"call": 1, "provider": "p", "model": "m", "tier": "t", "upstream": "u", "reason": "lost"},
     ),
     (
         "doctor-asserts-another-error",
         "model.error",
         "doctor",
-        {"call": 1, "provider": "p", "model": "m", "tier": "t", "reason": "timeout"},
+        {"call": 1, "provider": "p", "model": "m", "tier": "t", "upstream": "u", "reason": "timeout"},
     ),
     ("supervisor-asserts-unknown-model-type", "model.future", "supervisor", {}),
 ):
@@ -243,11 +243,15 @@ def _() -> Files:
 for _phrase4, _kind4, _data4 in (
     ("request-without-call", "model.request", {}),
     ("request-call-zero", "model.request", {"call": 0}),
-    ("answer-without-model", "model.response", {"call": 1, "provider": "p", "tier": "t", "reason": "complete"}),
+    (
+        "answer-without-model",
+        "model.response",
+        {"call": 1, "provider": "p", "tier": "t", "upstream": "u", "reason": "complete"},
+    ),
     (
         "answer-usage-is-a-list",
         "model.response",
-        {"call": 1, "provider": "p", "model": "m", "tier": "t", "reason": "x", "usage": []},
+        {"call": 1, "provider": "p", "model": "m", "tier": "t", "upstream": "u", "reason": "x", "usage": []},
     ),
     ("denial-without-count", "model.denied", {"code": "x"}),
     ("denial-code-too-long", "model.denied", {"code": "x" * 65, "count": 1}),
@@ -345,3 +349,10 @@ for _free in ("one", "another"):
             rules="L-6",
             comment="hash and prev stand inside data too, and the hash covers only what stands before those.",
         )(lambda free=_free, private=_private: _covers_its_beginning_only(free, private=private))
+
+
+@vector("chain", "answer-without-upstream", "failed", "ledger.form", rules="L-9", comment="A malformed model.response.")
+def _() -> Files:
+    run, data = opened(0), {"call": 1, "provider": "p", "model": "m", "tier": "t", "reason": "complete"}
+    run.add("model.response", data, by="boundary")
+    return ledger_of(run)

@@ -758,7 +758,7 @@ refigured(
     "totals.rows",
     "One model's rows under two names.",
     "R-7 F-1",
-    lambda t: t["by_model"].append({"provider": "z", "model": "z", "calls": 0}),
+    lambda t: t["by_model"].append({"provider": "z", "upstream": "z", "model": "z", "calls": 0}),
 )
 refigured(
     "totals-lower-bound-for-exact",
@@ -1077,3 +1077,27 @@ for _member in sorted(FINDING):
         put("findings", [{name: value for name, value in FINDING.items() if name != _member}]),
         "R-14",
     )
+
+vector(
+    "receipt",
+    "changed-usage-rows-0-upstream",
+    "failed",
+    "usage.root",
+    rules="U-5 R-7",
+    comment="usage.rows.0.upstream is another than was signed.",
+)(lambda: edit_bare(short(), bump("usage.rows.0.upstream")))
+
+vector(
+    "receipt",
+    "resigned-by-model-of-another-upstream",
+    "failed",
+    "totals.rows",
+    rules="F-1",
+    comment="The line of a model names an upstream that no row names.",
+)(lambda: edit_bare(short(), _of_another_upstream))
+
+
+def _of_another_upstream(receipt: Any) -> None:
+    receipt["totals"]["by_model"][0]["upstream"] = "elsewhere"
+    receipt["kind"], receipt["signatures"] = "recovered", []
+    del receipt["end"]

@@ -192,13 +192,20 @@ def _() -> Files:
     "accept-models-beyond-256",
     "verified",
     rules="F-1",
-    comment="Pairs of provider and model after the first 256 count as other.",
+    comment="Models after the first 256 count as other.",
 )
 def _() -> Files:
     run = begun()
     for number in range(1, 260):
         run.add("model.request", {"call": number}, by="boundary")
-        data = {"call": number, "provider": "p", "model": f"m{number}", "tier": "t", "reason": "complete"}
+        data = {
+            "call": number,
+            "provider": "p",
+            "model": f"m{number}",
+            "tier": "t",
+            "upstream": "u",
+            "reason": "complete",
+        }
         run.add("model.response", data | {"usage": {"source": "reported", "items": [], "cost_usd": "0"}}, by="boundary")
     run.end()
     return run.files()
@@ -218,7 +225,9 @@ def _() -> Files:
         run.call(bill(input=1), duration_us=sample, first_byte_us=sample // 2)
     run.request()
     run.add(
-        "model.response", {"call": 18, "provider": "p", "model": "m", "tier": "t", "reason": "complete"}, by="boundary"
+        "model.response",
+        {"call": 18, "provider": "p", "model": "m", "tier": "t", "upstream": "u", "reason": "complete"},
+        by="boundary",
     )
     run.end()
     return run.files()
@@ -453,5 +462,23 @@ def _() -> Files:
     run = begun()
     run.call({"source": "partial", "items": [{"kind": "input", "quantity": 5}], "assumed": ["details"]})
     run.call(bill(input=3))
+    run.end()
+    return run.files()
+
+
+@vector(
+    "usage",
+    "accept-two-upstreams-of-one-provider",
+    "verified",
+    rules="F-1 U-5",
+    comment="One model of one provider behind two upstreams: a line for each, in order of the upstreams.",
+)
+def _() -> Files:
+    run = begun()
+    for number, upstream in enumerate(("gateway", "direct", "gateway"), 1):
+        run.add("model.request", {"call": number}, by="boundary")
+        data = {"call": number, "provider": "p", "model": "m", "tier": "t", "upstream": upstream, "reason": "complete"}
+        usage = {"source": "reported", "items": [item("input", 10, "2")], "cost_usd": "0.00002"}
+        run.add("model.response", data | {"usage": usage}, by="boundary")
     run.end()
     return run.files()

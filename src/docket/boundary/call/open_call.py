@@ -213,6 +213,7 @@ def end_event(
         call.provider,
         settlement.model,
         settlement.tier,
+        call.upstream,
         finish,
         arrived.request_id,
         arrived.size,
