@@ -28,9 +28,11 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Read what happens, and what happened": {
         "watch": ("docket.cli.watch", "Watch a run while it goes on."),
+        "tail": ("docket.cli.tail", "Print the last events of a run, and those that follow."),
         "ls": ("docket.cli.ls", "List runs."),
         "report": ("docket.cli.report", "Show a receipt."),
         "explain": ("docket.cli.explain", "Say what cost money for little, and what would help."),
+        "show": ("docket.cli.show", "Show one event of a run."),
         "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     },
     "Share a budget among runs": {
