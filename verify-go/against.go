@@ -173,7 +173,7 @@ func (p *procedure) openCalls() error {
 
 func (p *procedure) against() {
 	if p.receipt == nil || p.ledger == nil {
-		p.skip("needs a receipt and a ledger", checkIDs[36:42]...)
+		p.skip("needs a receipt and a ledger", checkIDs[37:43]...)
 		return
 	}
 	d := &p.receipt.doc

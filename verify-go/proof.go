@@ -5,7 +5,7 @@ package main
 var proofShape = exactly(need("format", oneOf("docket-proof/1")), need("docket", isDocket), need("checkpoint", isString), need("event", isPair), need("start", isPair))
 
 func (p *procedure) ofProof() {
-	ids := checkIDs[46:50]
+	ids := checkIDs[47:51]
 	if p.input.proof == nil {
 		p.skip("needs a proof", ids...)
 		return

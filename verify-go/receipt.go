@@ -11,7 +11,7 @@ import (
 func (p *procedure) ofReceipt() {
 	r := p.receipt
 	if r == nil {
-		p.skip("needs a receipt", checkIDs[22:36]...)
+		p.skip("needs a receipt", checkIDs[22:37]...)
 		return
 	}
 	p.check("starts.event", r.startsEvent)
@@ -35,6 +35,7 @@ func (p *procedure) ofReceipt() {
 	}
 	p.check("totals.bindings", r.bindings)
 	p.check("policy.digest", r.policyDigest)
+	p.check("caps.limits", r.capsLimits)
 	p.check("prices.tables", r.priceTables)
 	p.check("prices.rows", p.priceRows)
 	if !p.failed && r.rows() == nil {
@@ -305,6 +306,48 @@ func (r *Receipt) policyDigest() error {
 	return nil
 }
 
+// capsLimits holds the limits of the caps against the policy document (R-15).
+func (r *Receipt) capsLimits() error {
+	caps, document := r.doc.Get("caps"), r.doc.At("policy", "document")
+	asked := func(name string) string {
+		table := document.Get("caps")
+		if table == nil || table.Kind != 'o' {
+			return ""
+		}
+		value := table.Get(name)
+		if value == nil || string(value.Raw) == "null" {
+			return ""
+		}
+		return string(value.Raw)
+	}
+	limit := func(cap string) string {
+		if value := caps.At(cap, "limit"); value != nil {
+			return string(value.Raw)
+		}
+		return ""
+	}
+	usd, wall := asked("max_usd"), limit("wall_us")
+	if budget := document.Get("budget"); budget != nil && budget.Kind == 'o' {
+		if mode := budget.Get("mode"); mode != nil && string(mode.Raw) == `"quota"` {
+			usd = ""
+		}
+	}
+	if wall != "" {
+		us := caps.At("wall_us", "limit").Num
+		seconds := strings.TrimRight(fmt.Sprintf("%d.%06d", us/1_000_000, us%1_000_000), "0")
+		wall = quoted(strings.TrimSuffix(seconds, "."))
+	}
+	for _, pair := range [...][3]string{
+		{"usd", limit("usd"), usd}, {"tokens", limit("tokens"), asked("max_tokens")},
+		{"calls", limit("calls"), asked("max_model_calls")}, {"wall_us", wall, asked("max_wall_seconds")},
+	} {
+		if pair[1] != pair[2] {
+			return fmt.Errorf("caps.%s.limit is not what the policy document says", pair[0])
+		}
+	}
+	return nil
+}
+
 func (r *Receipt) priceTables() error {
 	tables := r.doc.At("prices", "tables").Items
 	if len(tables) != len(r.starts) {
@@ -372,7 +415,7 @@ func (r *Receipt) evidenceRule() error {
 }
 
 func (p *procedure) checkpoint() {
-	ids := checkIDs[42:46]
+	ids := checkIDs[43:47]
 	if p.receipt == nil || p.receipt.checkpoint() == "" {
 		p.skip("needs a receipt with a checkpoint", ids...)
 		return

@@ -10,7 +10,7 @@ export const CHECKS = [
   "binding.size", "binding.root", "binding.head", "binding.tail", "calls.open",
   "starts.event", "starts.proof", "starts.sessions", "end.event", "end.proof", "end.figures",
   "usage.rows", "usage.root", "totals.rows", "totals.bindings",
-  "policy.digest", "prices.tables", "prices.rows", "ops.evidence",
+  "policy.digest", "caps.limits", "prices.tables", "prices.rows", "ops.evidence",
   "against.starts", "against.usage", "against.totals", "against.prices", "against.latency", "against.activity",
   "checkpoint.form", "checkpoint.binding", "checkpoint.signature", "checkpoint.lost",
   "proof.form", "proof.event", "proof.inclusion", "proof.checkpoint",

@@ -2,6 +2,7 @@
 
 import { encode, order, same } from "./canonical.mjs";
 import { Fail, Malformed } from "./checks.mjs";
+import { amountOf } from "./decimals.mjs";
 import { rightEvent } from "./events.mjs";
 import { Bill, differing, isWhole } from "./figures.mjs";
 import { sha256hex } from "./hashing.mjs";
@@ -122,6 +123,8 @@ export function agreeWithin(p) {
   p.need("totals.bindings", other === undefined, other);
   const digest = sha256hex(encode(policy.document));
   p.need("policy.digest", digest === policy.digest && starts.at(-1).event.data.policy === digest);
+  const wrong = otherLimit(caps, policy.document);
+  p.need("caps.limits", wrong === undefined, wrong);
   const named = starts.map(({ event }) => event.data.prices);
   p.need("prices.tables", same(prices.tables.map((table) => table.digest), named));
   priceRows(p, prices.rows);
@@ -131,6 +134,21 @@ export function agreeWithin(p) {
   const unseen = session.breach !== undefined && session.breach.seq === undefined && evidence.unwritten_events === 0;
   p.need("ops.evidence", evidence.ledger_complete !== true || clean, "complete, and yet not");
   p.need("ops.evidence", !unseen, "a breach without its event, and no event is lost");
+}
+
+/** The cap whose limit is not the one of the policy. */
+function otherLimit(caps, { caps: asked, budget }) {
+  const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+  const of = (name) => (isObject(asked) && Object.hasOwn(asked, name) ? asked[name] ?? undefined : undefined);
+  const quota = isObject(budget) && budget.mode === "quota";
+  const wall = caps.wall_us.limit;
+  const pairs = {
+    usd: [caps.usd.limit, quota ? undefined : of("max_usd")],
+    tokens: [caps.tokens.limit, of("max_tokens")],
+    calls: [caps.calls.limit, of("max_model_calls")],
+    wall_us: [wall === undefined ? undefined : amountOf(BigInt(wall) * 1_000_000n), of("max_wall_seconds")],
+  };
+  return Object.keys(pairs).find((name) => pairs[name][0] !== pairs[name][1]);
 }
 
 function priceRows(p, rows) {

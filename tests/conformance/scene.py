@@ -30,9 +30,11 @@ FINDING: dict[str, Any] = {
 """As a receipt holds it."""
 
 
-def short(*, signed: bool = False, calls: int = 1, docket: str = "DKT-20261130-0123456789") -> Recording:
+def short(
+    *, signed: bool = False, calls: int = 1, docket: str = "DKT-20261130-0123456789", policy: JsonObject | None = None
+) -> Recording:
     """A start, a checkpoint, calls, an end."""
-    run = Recording(docket=docket, operator=OPERATOR if signed else None)
+    run = Recording(docket=docket, operator=OPERATOR if signed else None, policy=policy or {})
     run.start()
     run.note()
     for _ in range(calls):

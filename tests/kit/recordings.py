@@ -146,7 +146,7 @@ class Recording:
         if not self.policy:
             self.policy = {
                 "name": "default",
-                "caps": {"max_usd": "5"},
+                "caps": {"max_usd": "5", "max_tokens": None, "max_model_calls": 100},
                 "private": disclose({"source": "/home/ada/docket.toml"}, self.salts),
             }
 

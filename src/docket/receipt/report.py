@@ -75,9 +75,9 @@ def _spend(document: Any) -> list[str]:
         if named:
             said.append(_line(meaning, named))
     for name, unit in (("usd", " USD"), ("tokens", " tokens"), ("calls", " calls")):
-        cap = caps[name]
+        cap, by = caps[name], "" if name == "calls" else ", by docket's word"
         if "limit" in cap:
-            said.append(_line("cap", f"{cap['booked']} of {cap['limit']}{unit} booked"))
+            said.append(_line("cap", f"{cap['booked']} of {cap['limit']}{unit} booked{by}"))
     if "limit" in caps["wall_us"]:
         wall = caps["wall_us"]
         said.append(_line("cap", f"{_seconds(wall['booked'])} of {_seconds(wall['limit'])} passed"))

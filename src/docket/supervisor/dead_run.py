@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
 from docket.clock import Clock
+from docket.control.budget import Amounts
 from docket.control.evidence import Guard
 from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerWriteError
 from docket.ledger.codec import draft
@@ -22,7 +24,7 @@ from docket.ledger.events import (
     SessionEnd,
 )
 from docket.ledger.usage import Usage
-from docket.primitives.canonical import decode_object
+from docket.primitives.canonical import JsonObject, decode_object
 from docket.primitives.instant import timestamp
 from docket.primitives.money import Usd
 from docket.primitives.sealed import Entropy
@@ -235,7 +237,7 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
             kind="recovered",
             attested=past.read.scan.attested,
             evidence=Evidence(ledger_complete="unknown" if not past.lost else False, unwritten_events=past.lost),
-            caps=Caps(usd_booked=Usd(booked.usd), tokens_booked=booked.tokens),
+            caps=_caps(past.policy or {}, booked),
             limits=_limits(unseen),
         ),
         past.totals,
@@ -255,6 +257,23 @@ def _write_receipt(run: RunDirectory, past: Past, clock: Clock, entropy: Entropy
     except OSError as error:
         raise LedgerWriteError(f"the receipt could not be written: {error.strerror}") from error
     return position.root
+
+
+def _caps(policy: JsonObject, booked: Amounts) -> Caps:
+    """What was booked, against the limits of a policy document."""
+    caps, budget = policy.get("caps"), policy.get("budget")
+    caps = caps if isinstance(caps, dict) else {}
+    usd, wall = caps.get("max_usd"), caps.get("max_wall_seconds")
+    tokens, calls = caps.get("max_tokens"), caps.get("max_model_calls")
+    quota = isinstance(budget, dict) and budget.get("mode") == "quota"
+    return Caps(
+        usd_limit=Usd.parse(usd) if isinstance(usd, str) and not quota else None,
+        usd_booked=Usd(booked.usd),
+        tokens_limit=tokens if isinstance(tokens, int) else None,
+        tokens_booked=booked.tokens,
+        calls_limit=calls if isinstance(calls, int) else None,
+        wall_limit_us=int(Decimal(wall) * 1_000_000) if isinstance(wall, str) else None,
+    )
 
 
 def _limits(unseen: int) -> tuple[str, ...]:

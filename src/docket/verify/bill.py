@@ -105,6 +105,27 @@ def policy(case: Case) -> str:
     return digest
 
 
+def limits(case: Case) -> str:
+    """The limits of the caps are those of the policy document (R-15)."""
+    receipt = case.need_receipt()
+    caps, document = receipt["caps"], receipt["policy"]["document"]
+    asked = document.get("caps")
+    asked = asked if isinstance(asked, dict) else {}
+    budget = document.get("budget")
+    quota = isinstance(budget, dict) and budget.get("mode") == "quota"
+    wall = caps["wall_us"].get("limit")
+    pairs = (
+        ("usd", caps["usd"].get("limit"), None if quota else asked.get("max_usd")),
+        ("tokens", caps["tokens"].get("limit"), asked.get("max_tokens")),
+        ("calls", caps["calls"].get("limit"), asked.get("max_model_calls")),
+        ("wall_us", None if wall is None else decimals.spell(wall * 1_000_000), asked.get("max_wall_seconds")),
+    )
+    for name, found, expected in pairs:
+        if found != expected or isinstance(expected, bool):
+            raise Violation(f"receipt.caps.{name}.limit is not what the policy document says")
+    return "the limits are the policy's"
+
+
 def price_tables(case: Case) -> str:
     receipt = case.need_receipt()
     tables = [table["digest"] for table in receipt["prices"]["tables"]]

@@ -58,6 +58,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("totals.rows", bill.totals_of_rows),
     ("totals.bindings", bill.bindings),
     ("policy.digest", bill.policy),
+    ("caps.limits", bill.limits),
     ("prices.tables", bill.price_tables),
     ("prices.rows", bill.price_rows),
     ("ops.evidence", bill.evidence),

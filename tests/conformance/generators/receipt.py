@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from conformance.catalog import vector
 from conformance.scene import FINDING, OPERATOR, bump, drop, edit_bare, edit_receipt, only, opened, other, put, short
 from docket.policy.document import digest
 from docket.primitives.canonical import decode_object, encode
+from docket.primitives.money import Usd
 from docket.primitives.sealed import seal
 from docket.receipt import build
-from docket.receipt.model import Evidence
+from docket.receipt.model import Caps, Evidence
 from kit.recordings import Files, Recording, bill, key
 
 L = 2**252 + 27742317777372353535851937790883648493
@@ -313,7 +315,7 @@ for _path, _check in (
     ("usage.rows.0.provider", "usage.root"), ("usage.rows.0.seq", "usage.rows"), ("usage.rows.0.tier", "usage.root"),
     ("usage.rows.0.usage.items.0.quantity", "usage.rows"), ("usage.rows.0.usage.cost_usd", "usage.rows"),
     ("latency.total.count", "signature.run"), ("latency.first_byte.p50", "signature.run"), ("caps.usd.booked", "signature.run"),
-    ("caps.usd.limit", "signature.run"), ("caps.usd.billed", "totals.bindings"), ("caps.tokens.booked", "signature.run"),
+    ("caps.usd.limit", "caps.limits"), ("caps.usd.billed", "totals.bindings"), ("caps.tokens.booked", "signature.run"),
     ("caps.tokens.billed", "totals.bindings"), ("caps.calls.booked", "totals.bindings"), ("caps.wall_us.booked", "totals.bindings"),
     ("files.snapshots", "signature.run"), ("network.allowed", "signature.run"), ("network.denied", "signature.run"),
     ("network.unauthorized", "signature.run"), ("tools.calls", "signature.run"), ("tools.results", "signature.run"),
@@ -1101,3 +1103,57 @@ def _of_another_upstream(receipt: Any) -> None:
     receipt["totals"]["by_model"][0]["upstream"] = "elsewhere"
     receipt["kind"], receipt["signatures"] = "recovered", []
     del receipt["end"]
+
+
+for _name, _cap, _limit in (
+    ("usd-raised", "usd", "50"),
+    ("usd-dropped", "usd", None),
+    ("tokens-made-up", "tokens", 10),
+    ("calls-raised", "calls", 101),
+    ("wall-made-up", "wall_us", 1_000_000),
+):
+    resigned(
+        f"resigned-limit-{_name}",
+        "caps.limits",
+        "A limit that the policy document does not say.",
+        drop(f"caps.{_cap}.limit") if _limit is None else put(f"caps.{_cap}.limit", _limit),
+        "R-15",
+    )
+
+
+def _under(policy: Any, caps: Caps) -> Files:
+    """A run under ``policy``, whose receipt shows ``caps``."""
+    return short(policy=policy).files(caps=replace(caps, usd_booked=short().totals.cost))
+
+
+for _phrase, _comment, _document, _caps in (
+    (
+        "limits-of-every-cap",
+        "Every cap, wall time with a fraction.",
+        {"caps": {"max_usd": "5", "max_tokens": 9, "max_model_calls": 100, "max_wall_seconds": "90.25"}},
+        Caps(usd_limit=Usd.parse("5"), tokens_limit=9, calls_limit=100, wall_limit_us=90_250_000),
+    ),
+    ("limits-of-no-cap", "No cap: the table is empty.", {"caps": {}}, Caps()),
+    ("limits-without-a-table", "No table of caps.", {"name": "x"}, Caps()),
+    ("limits-of-a-table-that-is-none", "What is called caps is no object.", {"caps": [1]}, Caps()),
+    (
+        "limits-under-quota",
+        "Under quota no dollars are limited.",
+        {"caps": {"max_usd": "5", "max_tokens": 9}, "budget": {"mode": "quota"}},
+        Caps(tokens_limit=9),
+    ),
+):
+    vector("receipt", f"accept-{_phrase}", "verified", rules="R-15", comment=_comment)(
+        lambda document=_document, caps=_caps: _under(document, caps)
+    )
+
+for _phrase, _comment, _document, _caps in (
+    ("wall-by-a-microsecond", "A microsecond more.", {"caps": {"max_wall_seconds": "2"}}, Caps(wall_limit_us=2_000_001)),
+    ("calls-true", "A limit that is true, which is not 1.", {"caps": {"max_model_calls": True}}, Caps(calls_limit=1)),
+    ("calls-as-text", "A limit in a string.", {"caps": {"max_model_calls": "1"}}, Caps(calls_limit=1)),
+    ("usd-spelled-otherwise", "Another spelling of five.", {"caps": {"max_usd": "5.0"}}, Caps(usd_limit=Usd.parse("5"))),
+    ("usd-under-quota", "Dollars under quota.", {"caps": {"max_usd": "5"}, "budget": {"mode": "quota"}}, Caps(usd_limit=Usd.parse("5"))),
+):  # fmt: skip
+    vector("receipt", f"limit-{_phrase}", "failed", "caps.limits", rules="R-15", comment=_comment)(
+        lambda document=_document, caps=_caps: _under(document, caps)
+    )
