@@ -5,7 +5,7 @@ INDEX = $(BIN)/python -m pip install -q --disable-pip-version-check
 DEMO := .venv-demo
 NODE_SDKS := openai@6.49.0 @anthropic-ai/sdk@1.14.0 @google/genai@2.32.0 ai@6.0.326 @ai-sdk/openai@3.0.141 @ai-sdk/anthropic@3.0.140 axe-core@4.10.3
 .DEFAULT_GOAL := help
-.PHONY: image-trial dist man linters terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
+.PHONY: another-user image-trial dist man linters terminal-session node-sdks help venv toolchains demo test test-agents long check lint types layers docs changelog shape format vectors fuzz scale bench soak load mutants clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -63,6 +63,9 @@ long: venv toolchains ## the long tests, one at a time; dated results go to docs
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -q -m long --timeout 3600
 	$(MAKE) scale
 	$(MAKE) test-agents
+
+another-user: venv ## hostile files, tampering, machines and signals as a user without any rights; run by root
+	$(BIN)/python -m tools.another_user -- -q tests/e2e/test_tampering.py tests/cli/test_hostile_files.py tests/e2e/test_machine.py tests/e2e/test_token.py tests/process/test_held.py tests/storage
 
 test-agents: venv ## real agents, installed into a directory thrown away, through docket; writes docs/measurements/
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m tools.agent_trials --out docs/measurements/agents-$(shell date -u +%F).md

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -40,6 +42,19 @@ def test_an_error_is_shown_with_its_way_out(capsys: pytest.CaptureFixture[str]) 
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == "docket: no such� run\n        docket ls lists runs\n"
+
+
+def test_no_command_prints_but_by_the_functions_that_know_a_reader_who_is_gone() -> None:
+    """What is printed another way is taken for a fault of docket itself where it cannot be printed."""
+    direct = []
+    for file in sorted(Path(output.__file__).parent.glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Name(id="print")):
+                    direct.append(f"{file.name}:{node.lineno}")
+                case ast.Attribute(value=ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"), attr=what):
+                    direct += [] if what in ("flush", "isatty", "fileno") else [f"{file.name}:{node.lineno}"]
+    assert direct == []
 
 
 def test_what_an_agent_chose_cannot_look_like_a_line_of_its_own() -> None:

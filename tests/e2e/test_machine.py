@@ -67,6 +67,46 @@ def test_a_result_that_cannot_be_printed_is_a_failure_with_its_reason(installed:
     assert b"Traceback" not in done.stderr
 
 
+PRINTS = (
+    "ls",
+    "ls --json",
+    "report .docket/latest",
+    "report --json .docket/latest",
+    "explain .docket/latest",
+    "verify .docket/latest",
+    "verify --json .docket/latest",
+    "prices",
+    "doctor",
+    "doctor --json",
+    "watch --once .docket/latest",
+    "watch --once --json .docket/latest",
+    "restore .docket/latest",
+    "prove .docket/latest --seq 1",
+    "completion bash",
+    "run --help",
+    "--version",
+)
+
+
+@pytest.mark.parametrize("command", PRINTS)
+def test_whoever_stops_reading_gets_no_traceback_and_a_full_device_is_no_fault_of_docket(
+    installed: Installed, command: str
+) -> None:
+    """Also where nothing at all can be said: a result is a failure unread, a remark is not."""
+    installed.run("run", "--quiet", "--snapshot", "--", "touch", "made")
+    plain = shell(installed, f'"$D" {command}')
+    assert plain.returncode == 0, plain.stderr
+    gone = shell(installed, f'"$D" {command} | true; exit ${{PIPESTATUS[0]}}')
+    assert gone.returncode in (0, 141)
+    assert gone.stderr in (b"", plain.stderr)
+    full = shell(installed, f'"$D" {command} >/dev/full')
+    assert full.returncode == 125
+    assert b"the result could not be printed: No space left on device" in full.stderr
+    assert not [word for word in (b"fault of docket", b"Traceback") if word in full.stderr]
+    assert shell(installed, f'"$D" {command} >/dev/full 2>&1').returncode == 125
+    assert shell(installed, f'"$D" {command} 2>/dev/full').returncode == 0
+
+
 @pytest.mark.parametrize("line", ['"$D" run --frobnicate 2>/dev/full', '"$D" verify nowhere 2>/dev/full'])
 def test_a_message_that_nobody_can_read_does_not_change_the_status(installed: Installed, line: str) -> None:
     assert shell(installed, line).returncode == 2
@@ -255,6 +295,66 @@ def test_a_caller_s_signal_settings_reach_the_agent_and_hinder_docket_in_nothing
     )
     assert (done.returncode, done.stdout) == (0, _without_python_s_own(bare.stdout)), done.stderr
     assert installed.verdict()["verdict"] == "verified"
+
+
+INHERITED = """
+import ctypes, json, os, signal
+state = dict(line.split(":\\t", 1) for line in open("/proc/self/status").read().splitlines() if ":\\t" in line)
+names = "SigBlk Umask Groups Uid Gid Seccomp NoNewPrivs CapInh CapPrm CapBnd CapAmb Cpus_allowed Mems_allowed"
+kept = {name: state.get(name) for name in names.split()}
+kept["ignored"] = int(state["SigIgn"], 16)
+for name in ("limits", "oom_score_adj", "coredump_filter", "personality", "timerslack_ns"):
+    try:
+        kept[name] = open(f"/proc/self/{name}").read()
+    except OSError as error:
+        kept[name] = error.errno
+call = ctypes.CDLL(None)
+kept["prctl"] = [call.prctl(number, 0, 0, 0, 0) for number in (3, 7, 13, 27, 34, 42)]
+kept["scheduler"] = [os.sched_getscheduler(0), os.nice(0), sorted(os.sched_getaffinity(0)), call.syscall(252, 1, 0)]
+kept["files"] = sorted(int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}"))
+kept["place"] = [os.getcwd(), os.readlink("/proc/self/root"), os.getuid()]
+print(json.dumps(kept))
+"""
+SETTINGS = {
+    "none": "",
+    "umask": "umask 027;",
+    "real-time signals and others ignored": "trap '' RTMIN RTMIN+5 USR1 ALRM PROF XCPU WINCH;",
+    "limits": "ulimit -S -n 200; ulimit -c 0; ulimit -S -s 4096; ulimit -t 1000; ulimit -f 100000;",
+    "priority": "renice -n 3 $$ >/dev/null;",
+    "out of memory": "echo 500 >/proc/$$/oom_score_adj;",
+    "core dumps": "echo 0x7 >/proc/$$/coredump_filter;",
+    "processors": "taskset -p 1 $$ >/dev/null;",
+    "scheduling": "chrt -b -p 0 $$ >/dev/null; ionice -c 3 -p $$;",
+    "files": "exec 3</dev/null 9</dev/null;",
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_what_a_process_inherits_of_its_caller_is_the_same_under_docket(installed: Installed, setting: str) -> None:
+    (installed.directory / "inherited.py").write_text(INHERITED)
+    words = "python3 inherited.py"
+    bare = shell(installed, f"{SETTINGS[setting]} exec {words}")
+    under = shell(installed, f'{SETTINGS[setting]} exec "$D" run --quiet -- {words}')
+    assert json.loads(under.stdout) == json.loads(bare.stdout), under.stderr
+
+
+@pytest.mark.parametrize("numbers", [(34, 40), (10, 12, 14), (13, 17, 20)])
+def test_signals_that_a_caller_blocked_are_blocked_in_the_agent_whatever_their_number(
+    installed: Installed, numbers: tuple[int, ...]
+) -> None:
+    caller = "import os, signal, sys; signal.pthread_sigmask(0, {%s}); os.execvp(sys.argv[1], sys.argv[1:])"
+    block = ["python3", "-c", caller % ", ".join(map(str, numbers))]
+    probe = ["grep", "SigBlk", "/proc/self/status"]
+    bare = subprocess.run([*block, *probe], capture_output=True, check=True)
+    done = subprocess.run(
+        [*block, str(installed.docket), "run", "--quiet", "--", *probe],
+        cwd=installed.directory,
+        env=environment({}),
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, bare.stdout), done.stderr
 
 
 def _without_python_s_own(status: str) -> str:

@@ -136,3 +136,63 @@ def test_a_job_summary_that_runs_share_holds_each_of_them_once_and_whole(install
     parts = text.split("### docket ")[1:]
     assert sorted(part.splitlines()[0] for part in parts) == sorted(numbers)
     assert len({len(part.splitlines()) for part in parts}) == 1
+
+
+NEW = {
+    "init": (["init"], "docket.toml"),
+    "keygen": (["keygen", "key"], "key"),
+    "archive": (["archive", ".docket/latest", "-o", "it.tar"], "it.tar"),
+    "redact": (["redact", ".docket/latest", "--out", "copy", "--withhold", "argv"], "copy"),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_of_many_that_make_one_new_thing_one_makes_it_and_the_others_say_that_it_is_there(
+    installed: Installed, name: str
+) -> None:
+    installed.run("run", "--quiet", "--", "true")
+    words, thing = NEW[name]
+    ends = at_once(installed, [words] * 4)
+    assert sorted(status == 0 for status, _ in ends) == [False, False, False, True], ends
+    assert not [said for _, said in ends if "fault of docket" in said or "Traceback" in said]
+    assert all("exist" in said for status, said in ends if status), ends
+    assert (installed.directory / thing).exists()
+    assert not [left for left in os.listdir(installed.directory) if "tmp" in left or left.startswith(f".{thing}")]
+    if name in ("archive", "redact"):
+        assert installed.run("verify", thing).status == 0
+
+
+def test_of_many_that_resume_one_run_one_does_and_the_others_name_it(installed: Installed) -> None:
+    installed.run("run", "--quiet", "--", "true")
+    hold = "touch ready; while [ ! -e go ]; do sleep 0.05; done; exit 3"
+    first = subprocess.Popen(
+        [str(installed.docket), "run", "--quiet", "--resume", "latest", "--", "sh", "-c", hold],
+        cwd=installed.directory,
+        env=environment({}),
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert until((installed.directory / "ready").exists)
+    ends = at_once(installed, [["run", "--quiet", "--resume", "latest", "--", "touch", "second"]] * 3)
+    (installed.directory / "go").touch()
+    assert first.wait(30) == 3
+    assert [status for status, _ in ends] == [125] * 3
+    assert all(f"in use by pid {first.pid}" in said for _, said in ends), ends
+    assert not (installed.directory / "second").exists()
+    assert installed.verdict()["verdict"] in ("verified", "incomplete")
+
+
+def test_of_many_restores_of_one_run_all_end_and_the_files_are_as_they_were(installed: Installed) -> None:
+    files = {f"f{number}": f"before {number}" for number in range(20)}
+    for name, text in files.items():
+        (installed.directory / name).write_text(text)
+    installed.run(
+        "run", "--quiet", "--snapshot", "--", "sh", "-c", "rm f1*; for f in f*; do echo x >$f; done; touch new"
+    )
+    ends = at_once(installed, [["restore", ".docket/latest", "--apply"]] * 4)
+    assert not [said for _, said in ends if "fault of docket" in said or "Traceback" in said]
+    assert 0 in {status for status, _ in ends}, ends
+    assert installed.run("restore", ".docket/latest", "--apply").status == 0
+    assert {name: (installed.directory / name).read_text() for name in files} == files
+    assert not (installed.directory / "new").exists()
+    assert not [name for name in os.listdir(installed.directory) if name.startswith(".docket-restore")]

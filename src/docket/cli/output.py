@@ -6,7 +6,7 @@ Invariant: nothing that an agent or a provider chose reaches the terminal as a c
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ __all__ = [
     "cell",
     "document",
     "failure",
-    "json_line",
+    "json_lines",
     "json_text",
     "one_line",
     "printable",
@@ -57,7 +57,12 @@ def json_text(data: bytes) -> None:
     click.echo(printable_json(data.decode()))
 
 
-def json_line(data: bytes) -> bytes:
+def json_lines(texts: Iterable[bytes]) -> None:
+    """Print JSON texts to stdout, one a line, with hidden characters escaped."""
+    click.echo(b"".join(map(_json_line, texts)), nl=False)
+
+
+def _json_line(data: bytes) -> bytes:
     """Return the JSON text ``data`` as a line for stdout, with hidden characters escaped."""
     return data + b"\n" if data.isascii() and b"\x7f" not in data else printable_json(data.decode()).encode() + b"\n"
 

@@ -133,7 +133,7 @@ def _events(docket_dir: Path, run: Path, since: str | None, once: bool) -> int:
         while True:
             tail.refresh()
             while lines := tail.read(cursor):
-                sys.stdout.buffer.write(b"".join(output.json_line(line.content) for line in lines))
+                output.json_lines(line.content for line in lines)
                 cursor = lines[-1].seq
             sys.stdout.flush()
             if once or not tail.live:
