@@ -182,7 +182,7 @@ def test_of_many_that_resume_one_run_one_does_and_the_others_name_it(installed: 
     assert installed.verdict()["verdict"] in ("verified", "incomplete")
 
 
-def test_of_many_restores_of_one_run_all_end_and_the_files_are_as_they_were(installed: Installed) -> None:
+def test_of_many_restores_of_one_run_none_disturbs_another(installed: Installed) -> None:
     files = {f"f{number}": f"before {number}" for number in range(20)}
     for name, text in files.items():
         (installed.directory / name).write_text(text)
@@ -190,9 +190,9 @@ def test_of_many_restores_of_one_run_all_end_and_the_files_are_as_they_were(inst
         "run", "--quiet", "--snapshot", "--", "sh", "-c", "rm f1*; for f in f*; do echo x >$f; done; touch new"
     )
     ends = at_once(installed, [["restore", ".docket/latest", "--apply"]] * 4)
-    assert not [said for _, said in ends if "fault of docket" in said or "Traceback" in said]
+    assert {status for status, _ in ends} <= {0, 2}, ends
+    assert all("is being restored by another process" in said for status, said in ends if status), ends
     assert 0 in {status for status, _ in ends}, ends
-    assert installed.run("restore", ".docket/latest", "--apply").status == 0
     assert {name: (installed.directory / name).read_text() for name in files} == files
     assert not (installed.directory / "new").exists()
     assert not [name for name in os.listdir(installed.directory) if name.startswith(".docket-restore")]

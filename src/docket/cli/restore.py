@@ -74,7 +74,7 @@ def command(
     from docket.snapshot.gitignore import Patterns
     from docket.snapshot.outputs import remove_all
     from docket.snapshot.restore import Request, RootError, opened
-    from docket.storage.lock import holder_of
+    from docket.storage.lock import holder_of, restore_alone
     from docket.storage.paths import RunDirectory
 
     patterns = Patterns(only)
@@ -89,6 +89,8 @@ def command(
         holder = holder_of(directory)
         if holder:
             raise UsageError(f"{directory.name} is still going on ({holder})", hint="restore it when it has ended")
+        if apply_it and not restore_alone(directory):
+            raise UsageError(f"{directory.name} is being restored by another process", hint="wait for its end")
         with opened(directory, request) as (restore, plan):
             results = None
             record = None

@@ -80,6 +80,21 @@ def holder_of(run: RunDirectory) -> Holder | None:
     return None
 
 
+def restore_alone(run: RunDirectory) -> bool:
+    """Whether no other process restores ``run``; as long as it is open, none will.
+
+    The lock is one of the directory, beside that of the ledger: who restores writes no ledger. Where a file system
+    locks no directories, nobody is kept out.
+    """
+    try:
+        fcntl.flock(run.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def _open(run: RunDirectory, flags: int) -> int:
     try:
         return open_regular(LOCK, flags, directory=run.fd)
