@@ -78,6 +78,8 @@ PRINTS = (
     "prices",
     "doctor",
     "doctor --json",
+    "tail .docket/latest",
+    "tail --json .docket/latest",
     "watch --once .docket/latest",
     "watch --once --json .docket/latest",
     "restore .docket/latest",

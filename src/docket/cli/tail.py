@@ -62,7 +62,7 @@ def _print(tail: LedgerTail, cursor: int, as_json: bool) -> int:
     """Print every durable event behind ``cursor``, and return the new one."""
     while lines := tail.read(cursor):
         if as_json:
-            sys.stdout.buffer.write(b"".join(output.json_line(line.content) for line in lines))
+            output.json_lines(line.content for line in lines)
         else:
             output.result("\n".join(output.one_line(_said(line)) for line in lines))
         cursor = lines[-1].seq
