@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ from docket.primitives.signature import SigningKey
 from docket.sim.disk import Fail, FaultyDisk, Operation
 from docket.storage.documents import documents_at
 from docket.storage.durable import SystemDisk
-from docket.storage.paths import CHECKPOINTS, RECEIPT, RESERVE, RunDirectory
+from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RESERVE, RunDirectory
 from docket.storage.reserve import Reserve
 from docket.storage.writer import LedgerWriter
+from docket.supervisor import ledger_history
 from docket.supervisor.dead_run import close
 from docket.supervisor.doctor import diagnose
 from docket.verify.verifier import verify
@@ -96,3 +98,45 @@ async def test_the_receipt_of_a_run_that_died_holds_what_its_ledger_shows(tmp_pa
     closed(run.path)
     receipt: Any = decode_object((run.path / RECEIPT).read_bytes()[:-1])
     assert [(each["rule"], each["seqs"]) for each in receipt["findings"]] == [("runaway-loop", [4, 6, 8, 10, 12, 14])]
+
+
+def swapped(path: Path, decoy: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """From the first look at the run's ledger on, its path names ``decoy``; returns where the run is then."""
+    moved = path.with_name("moved")
+    genuine = ledger_history.read_ledger
+
+    def then_swap(run: RunDirectory, *rest: Any) -> Any:
+        read = genuine(run, *rest)
+        if not moved.exists():
+            path.rename(moved)
+            decoy.rename(path)
+        return read
+
+    monkeypatch.setattr(ledger_history, "read_ledger", then_swap)
+    return [moved]
+
+
+async def test_what_is_closed_is_the_directory_that_was_looked_at_whatever_its_path_names_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = await died_on_a_full_volume(tmp_path / "a")
+    decoy = await died_on_a_full_volume(tmp_path / "b")
+    before = (path / LEDGER).read_bytes()
+    (moved,) = swapped(path, decoy, monkeypatch)
+    run = RunDirectory.open(path)
+    close(run, SystemClock())
+    run.close()
+    assert not (path / RECEIPT).exists()  # the decoy was left alone
+    assert (moved / LEDGER).read_bytes().startswith(before)
+    assert str(verify(documents_at(moved)).verdict) == "recovered"
+
+
+async def test_what_the_doctor_judges_is_the_directory_that_it_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = await died_on_a_full_volume(tmp_path / "a")
+    closed(path)
+    decoy = tmp_path / "decoy"
+    shutil.copytree(path, decoy)
+    (decoy / LEDGER).write_bytes(b"{}\n" + (decoy / LEDGER).read_bytes())
+    swapped(path, decoy, monkeypatch)
+    assert diagnose(path).state == "complete"
+    assert diagnose(path).state != "complete"  # the decoy by itself

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docket.errors import FormatError
 from docket.storage.archive import documents_in, is_archive
-from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT
+from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT, RunDirectory
 from docket.storage.regular import open_regular
 from docket.verify.context import Documents
 from docket.verify.lines import MAX_LINE
@@ -26,7 +26,7 @@ CHUNK = 1 << 18
 def documents_at(path: Path) -> Documents:
     """The documents at ``path``. Raises FormatError where there is none that could be verified."""
     if path.is_dir():
-        return _in_directory(path)
+        return _in_directory(path, None)
     with _open(path) as file:
         head = file.read(MAX_LINE)
         if is_archive(head):
@@ -44,8 +44,15 @@ def documents_at(path: Path) -> Documents:
     )
 
 
-def _in_directory(path: Path) -> Documents:
-    files = {name: _open(path / name) for name in (RECEIPT, LEDGER, CHECKPOINTS) if os.path.lexists(path / name)}
+def documents_of(run: RunDirectory) -> Documents:
+    """The documents of the directory that ``run`` holds, whatever its path names meanwhile. Raises FormatError."""
+    return _in_directory(run.path, run.fd)
+
+
+def _in_directory(path: Path, fd: int | None) -> Documents:
+    """What stands in the directory ``path``, reached through ``fd`` where that is held."""
+    there = os.listdir(path if fd is None else fd)
+    files = {name: _open(path / name, fd) for name in (RECEIPT, LEDGER, CHECKPOINTS) if name in there}
     receipt = None
     if RECEIPT in files:
         with files[RECEIPT] as file:
@@ -61,8 +68,11 @@ def _in_directory(path: Path) -> Documents:
     return Documents(receipt=receipt, ledger=_pieces(files[LEDGER]), checkpoints=notes)
 
 
-def _open(path: Path) -> _File:
+def _open(path: Path, directory: int | None = None) -> _File:
+    """Open ``path``, or what its last name means in the open ``directory``. Raises FormatError."""
     try:
+        if directory is not None:
+            return _File(path, open_regular(path.name, directory=directory))
         return _File(path, open_regular(path, follow=True))
     except OSError as error:
         if error.errno == errno.EINVAL:

@@ -30,7 +30,7 @@ from docket.primitives.money import Usd
 from docket.primitives.sealed import Entropy
 from docket.receipt import build
 from docket.receipt.model import Anchor, Caps, Evidence, Run
-from docket.storage.documents import documents_at
+from docket.storage.documents import documents_of
 from docket.storage.durable import write_new
 from docket.storage.ledger_file import LedgerFile
 from docket.storage.lock import Lock
@@ -192,7 +192,7 @@ def _take_from_memory(run: RunDirectory, past: Past, receipt: bytes | None) -> b
     """Put ``receipt`` into its place where it is right for this ledger and its last session; whether it was."""
     if receipt is None or not _is_of_last_session(past, receipt):
         return False
-    if verify(replace(documents_at(run.path), receipt=receipt)).verdict is not Verdict.INCOMPLETE:
+    if verify(replace(documents_of(run), receipt=receipt)).verdict is not Verdict.INCOMPLETE:
         return False
     try:
         write_new(run.disk, RECEIPT, receipt, run.fd)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from docket.errors import DocketError, FormatError, LedgerError
 from docket.primitives.canonical import JsonObject
-from docket.storage.documents import documents_at
+from docket.storage.documents import documents_of
 from docket.storage.lock import holder_of
 from docket.storage.paths import BLOBS, LEDGER, RECEIPT, RunDirectory
 from docket.storage.regular import open_regular
@@ -199,7 +199,7 @@ def _refused(run: RunDirectory, past: Past) -> Diagnosis:
 
 def _sealed(run: RunDirectory) -> Diagnosis:
     try:
-        report = verify(documents_at(run.path))
+        report = verify(documents_of(run))
     except FormatError as error:
         return Diagnosis(run.path, "unreadable", str(error), "nothing can be said of it")
     if report.verdict is Verdict.UNREADABLE:

@@ -17,7 +17,7 @@ from docket.errors import LedgerDamagedError, LedgerError, UsageError
 from docket.ledger.events import Continues, LedgerRecovered, SessionEnd
 from docket.policy.model import Policy
 from docket.primitives.signature import SigningKey
-from docket.storage.documents import documents_at
+from docket.storage.documents import documents_of
 from docket.storage.durable import Disk
 from docket.storage.lock import Lock
 from docket.storage.paths import RECEIPT, SNAPSHOT, RunDirectory, earlier_receipt, point_latest
@@ -105,7 +105,7 @@ def _refuse_other_operator(run: RunDirectory, past: Past, operator: SigningKey |
 
 
 def _refuse_unverified(run: RunDirectory) -> None:
-    report = verify(documents_at(run.path))
+    report = verify(documents_of(run))
     if report.verdict in (Verdict.FAILED, Verdict.UNREADABLE):
         raise LedgerDamagedError(f"{run.path} does not verify: {report.reason}", hint=f"docket verify {run.path}")
 
