@@ -387,3 +387,27 @@ def test_a_summary_goes_into_a_device_as_it_always_did(installed: Installed) -> 
     done = installed.run("run", "--quiet", "--summary-file", "/dev/stdout", "--", "true")
     assert done.out.startswith("### docket")
     assert Path("/dev/stdout").is_symlink()
+
+
+STORED = "stored=$(find .docket -type f -size 7c -path '*/contents/*'); ln $stored name; "
+
+
+def test_a_name_of_the_agent_s_on_what_docket_stored_is_taken_away_and_the_store_stays(installed: Installed) -> None:
+    file = installed.directory / "file"
+    file.write_text("content")
+    installed.run("run", "--quiet", "--snapshot", "--", "sh", "-c", STORED + "rm file; echo changed >file")
+    assert (installed.directory / "name").stat().st_nlink == 2
+    assert installed.run("restore", ".docket/latest", "--apply").status == 0
+    assert file.read_text() == "content"
+    assert not (installed.directory / "name").exists()
+    assert file.stat().st_nlink == 1
+
+
+def test_what_the_agent_wrote_into_the_store_through_a_name_of_its_own_is_never_put_back(installed: Installed) -> None:
+    file = installed.directory / "file"
+    file.write_text("content")
+    installed.run("run", "--quiet", "--snapshot", "--", "sh", "-c", STORED + "echo planted >name; echo changed >file")
+    done = installed.run("restore", ".docket/latest", "--apply")
+    assert done.status == 1
+    assert "is not what its name says" in done.out + done.err
+    assert file.read_text() == "changed\n"

@@ -14,7 +14,7 @@ from docket.process.held import ENDING, FORWARDED, held_back, let_through
 from docket.storage.documents import documents_at
 from docket.verify.verifier import verify
 from kit.barrier import STOPPED_AT, docket_at
-from kit.processes import gone
+from kit.processes import argument_holders, gone
 from kit.pseudoterminal import PseudoTerminal
 
 PLACES = (
@@ -113,5 +113,45 @@ def test_a_terminal_that_vanishes_before_or_after_the_agent_leaves_a_receipt(pla
     terminal.hang_up()
     assert gone(terminal.process.pid)
     terminal.process.wait()
+    (run,) = (tmp_path / ".docket/runs").iterdir()
+    assert verify(documents_at(run)).verdict == "verified"
+
+
+VANISHING = {
+    "ignores every signal": "trap '' HUP TERM INT; echo ready; while :; do sleep 0.2; done",
+    "is stopped": "echo ready; kill -STOP $$; sleep 60",
+    "left its session": "setsid sh -c 'trap \"\" HUP TERM; echo ready; sleep 100' & wait",
+    "writes without end": "echo ready; while :; do echo x; echo y >&2; done",
+    "reads": "echo ready; cat",
+}
+
+
+@pytest.mark.parametrize("agent", VANISHING)
+def test_whatever_an_agent_does_while_its_terminal_vanishes_the_run_ends_and_nothing_is_left(
+    agent: str, tmp_path: Path
+) -> None:
+    (tmp_path / "docket.toml").write_text("[caps]\ngrace_seconds = 0.5\n")
+    words = [sys.executable, "-m", "docket", "run", "--docket-dir", str(tmp_path / "d"), "--"]
+    terminal = PseudoTerminal([*words, "sh", "-c", f": {tmp_path}; {VANISHING[agent]}"], cwd=str(tmp_path))
+    terminal.expect("ready\r")
+    terminal.hang_up()
+    assert gone(terminal.process.pid)
+    assert terminal.process.wait() in (128 + signal.SIGHUP, 128 + signal.SIGKILL)
+    (run,) = (tmp_path / "d/runs").iterdir()
+    assert verify(documents_at(run)).verdict == "verified"
+    receipt = json.loads((run / "receipt.json").read_text())
+    assert receipt["end"]["event"]["data"]["outcome"] == "interrupted"
+    assert argument_holders(str(tmp_path)) == []
+
+
+def test_under_nohup_an_agent_outlives_its_terminal_and_its_status_is_the_run_s(tmp_path: Path) -> None:
+    script = "echo ready; read x; echo lost; echo lost >&2; exit 5"
+    line = "trap '' HUP; exec \"$@\""
+    words = [sys.executable, "-m", "docket", "run", "--", "sh", "-c", script]
+    terminal = PseudoTerminal(["sh", "-c", line, "sh", *words], cwd=str(tmp_path))
+    terminal.expect("ready\r")
+    terminal.hang_up()
+    assert gone(terminal.process.pid)
+    assert terminal.process.wait() == 5
     (run,) = (tmp_path / ".docket/runs").iterdir()
     assert verify(documents_at(run)).verdict == "verified"
