@@ -111,11 +111,31 @@ def test_a_form_that_two_servers_could_read_differently_is_not_read(why: str) ->
         "multipart/form-data; boundary=xyz, multipart/form-data; boundary=abc",
         "multipart/form-data; boundary*0=xyz",
         'multipart/form-data; boundary="x\\"yz"',
+        "multipart/form-data; boundary=xyz; boundary*0=abc",
+        "multipart/form-data; boundary=xyz, text/plain",
+        "multipart/form-data; boundary=xyz; a",
+        "multipart/form-data; boundary=" + "x" * 71,
     ],
 )
 def test_a_form_whose_delimiter_is_in_doubt_is_not_read(content_type: str) -> None:
     with pytest.raises(UnreadableFormError):
         models(MODEL + END, content_type)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        "multipart/form-data; boundary=----WebKitFormBoundary7MA4YWxkTrZu0gW",
+        "multipart/form-data; boundary=----formdata-undici-012345678901",
+        "multipart/form-data; boundary=--------------------------123456789012345678901234",
+        'multipart/form-data; boundary="=_a b:c/d?e"; charset=utf-8',
+        "Multipart/Form-Data;boundary=0b1c2d;charset=UTF-8",
+    ],
+)
+def test_the_delimiters_of_real_clients_are_read(stated: str) -> None:
+    """A browser's, Node's fetch, form-data, a mail library's, one without spaces."""
+    boundary = stated.partition("boundary=")[2].partition(";")[0].strip('"').encode()
+    assert models((MODEL + FILE + END).replace(b"--xyz", b"--" + boundary), stated) == ("acme-1",)
 
 
 @given(

@@ -25,7 +25,9 @@ MAX_MODEL = 1024
 MAX_DECODINGS = 4
 """Times that a name or a value is percent-decoded: one layer of servers each."""
 MULTIPART, URLENCODED = "multipart/form-data", "application/x-www-form-urlencoded"
-_BOUNDARY = re.compile(r'boundary=(?:"([\w\'()+,./:=?-]{1,70})"|([\w\'()+./:=?-]{1,70}))', re.ASCII | re.IGNORECASE)
+_PARAMETERS = re.compile(r'[^;]*((?:[ \t]*;[ \t]*[\w*-]+=(?:"[^"\\]*"|[^\s";,]+))*)[ \t]*;?[ \t]*', re.ASCII)
+_STATED = re.compile(r';[ \t]*([\w*-]+)=(?:"([^"\\]*)"|([^\s";,]+))', re.ASCII)
+_BOUNDARY = re.compile(r"[\w'()+,./:=? -]{0,69}[\w'()+,./:=?-]", re.ASCII)
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~\w-]+):[ \t]*([^\r\n\0]*)", re.ASCII)
 _DISPOSITION = re.compile(
     rb"form-data((?:[ \t]*;[ \t]*[\w*-]+=(?:\"[^\"]*\"|[^\s\";]+))+)[ \t]*;?[ \t]*", re.IGNORECASE
@@ -154,10 +156,12 @@ def _pairs(text: bytes) -> Iterator[Field]:
 
 def _parts(content_type: str, body: bytes) -> Iterator[Field]:
     """The fields of a multipart body in its strict form: nothing before it, behind it, or read in two ways."""
-    stated = _BOUNDARY.findall(content_type)
-    if len(stated) != 1 or content_type.lower().count("boundary") != 1:
+    stated = _PARAMETERS.fullmatch(content_type)
+    found = [(name.lower(), quoted or token) for name, quoted, token in _STATED.findall(stated[1])] if stated else []
+    named = [text for name, text in found if name.startswith("boundary")]
+    if len(named) != 1 or ("boundary", named[0]) not in found or not _BOUNDARY.fullmatch(named[0]):
         raise UnreadableFormError("its Content-Type does not say once where the fields of its form begin")
-    delimiter = b"--" + (stated[0][0] or stated[0][1]).encode()
+    delimiter = b"--" + named[0].encode()
     in_doubt = UnreadableFormError("readers could differ in where the fields of its form begin and end")
     if not body.startswith(delimiter):
         raise in_doubt
