@@ -39,6 +39,8 @@ COMMANDS: dict[str, list[str]] = {
     "archive": ["archive", "RUN", "-o", "it.tar"],
     "watch": ["watch", "--once", "RUN"],
     "watch as JSON": ["watch", "--once", "--json", "RUN"],
+    "explain": ["explain", "RUN"],
+    "diff": ["diff", "RUN", ".docket/latest"],
     "show": ["show", "RUN", "1"],
     "show of the ledger": ["show", "RUN/ledger.jsonl", "1"],
     "tail": ["tail", "RUN"],

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from docket.cli import exit_codes, options, output
-from docket.errors import FormatError, UsageError
+from docket.cli.ledger import Walked, walk
+from docket.errors import UsageError
 
 if TYPE_CHECKING:
     from docket.findings.fold import Findings
@@ -64,7 +65,8 @@ def command(
         return exit_codes.OK
     told, worst = [], -1
     for run in runs or (Path("latest"),):
-        read = _read(docket_dir, run, Findings(values, rules or NAMES))
+        found = Findings(values, rules or NAMES)
+        read = _Read(walk(docket_dir, run, found.add), found)
         if as_json:
             told.append(_document(read))
         else:
@@ -77,60 +79,19 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A run, as far as its ledger could be read."""
+    """What was found in a run, and how far it could be read."""
 
-    run: str
+    walked: Walked
     found: Findings
-    events: int
-    live: bool
-    problem: str | None
-    """Why the ledger was not read to its end, if it was not."""
-
-
-def _read(docket_dir: Path, run: Path, found: Findings) -> _Read:
-    """Fold the ledger of ``run`` into ``found``. Raises UsageError, FormatError where there is none."""
-    from docket.ledger.scan import Scanner
-    from docket.storage.documents import documents_at
-    from docket.storage.paths import find_run
-
-    where = run if run.is_file() else find_run(docket_dir, run)
-    live = where.is_dir() and _goes_on(where)
-    ledger = documents_at(where).ledger
-    if ledger is None:
-        raise FormatError(f"{run} has no ledger", hint="docket report --json shows the findings that a receipt holds")
-    scanner, events, problem = Scanner(), 0, None
-    try:
-        for part in ledger:
-            for entry in scanner.feed(part):
-                found.add(entry)
-                events += 1
-        fault = scanner.finish().fault
-        if fault is not None and not (live and fault.kind == "cut"):
-            problem = fault.message
-    except FormatError as error:
-        problem = f"event {events}: {error}"
-    if problem is not None:
-        problem = f"read up to here only: {problem}; docket verify says more"
-    return _Read(str(run), found, events, live, problem)
-
-
-def _goes_on(where: Path) -> bool:
-    from docket.storage.lock import holder_of
-    from docket.storage.paths import RunDirectory
-
-    opened = RunDirectory.open(where)
-    try:
-        return holder_of(opened) is not None
-    finally:
-        opened.close()
 
 
 def _document(read: _Read) -> dict[str, Any]:
+    walked = read.walked
     return {
-        "run": read.run,
-        "live": read.live,
-        "events": read.events,
-        "problem": read.problem,
+        "run": walked.run,
+        "live": walked.live,
+        "events": walked.events,
+        "problem": walked.problem,
         "findings": [finding.to_json() for finding in read.found.found()],
         "needs": [{"rule": need.rule, "text": need.text} for need in read.found.needs()],
     }
@@ -141,9 +102,10 @@ def _tell(read: _Read) -> None:
 
     findings, lacking = read.found.found(), read.found.needs()
     many = "no finding" if not findings else "1 finding" if len(findings) == 1 else f"{len(findings)} findings"
-    said = [f"{read.run}: {many} in {read.events:,} events" + (", and the run goes on" if read.live else "")]
-    if read.problem is not None:
-        said.append(read.problem)
+    walked = read.walked
+    said = [f"{walked.run}: {many} in {walked.events:,} events" + (", and the run goes on" if walked.live else "")]
+    if walked.problem is not None:
+        said.append(walked.problem)
     for finding in findings:
         said += ["", *text.lines([finding])]
     if lacking:

@@ -33,6 +33,7 @@ TASKS: dict[str, dict[str, tuple[str, str]]] = {
         "report": ("docket.cli.report", "Show a receipt."),
         "explain": ("docket.cli.explain", "Say what cost money for little, and what would help."),
         "show": ("docket.cli.show", "Show one event of a run."),
+        "diff": ("docket.cli.diff", "Say in what two runs differ."),
         "restore": ("docket.cli.restore", "Show what a run changed in its files, and put it back."),
     },
     "Share a budget among runs": {

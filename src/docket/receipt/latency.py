@@ -44,6 +44,10 @@ class Histogram:
         document["max"] = ascending[-1][0]
         return document
 
+    def at(self, rank: int) -> int:
+        """Return the sample of this ``rank``, the least being 1. Raises AssertionError for one that is not there."""
+        return self._at(sorted(self._counts.items()), rank)
+
     @staticmethod
     def _at(ascending: list[tuple[int, int]], rank: int) -> int:
         for value, count in ascending:
