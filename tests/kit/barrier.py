@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,16 +28,18 @@ def barrier(*given, **named):
 
 setattr(owner, name, barrier)
 from docket.cli.main import main
-main(["run", "--quiet", "--", *sys.argv[2:]])
+main(["run", "--quiet", *sys.argv[2:]])
 """
 """docket, which waits for a byte where it first calls what is named."""
 
 
 @contextmanager
-def docket_at(place: str, directory: Path, *agent: str) -> Iterator[subprocess.Popen[bytes]]:
+def docket_at(
+    place: str, directory: Path, *agent: str, options: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[bytes]]:
     """A run of ``agent`` by docket, which has come to ``place`` (``module:name.of.function``) and waits there."""
     with subprocess.Popen(
-        [sys.executable, "-c", STOPPED_AT, place, *(agent or ("sleep", "60"))],
+        [sys.executable, "-c", STOPPED_AT, place, *options, "--", *(agent or ("sleep", "60"))],
         cwd=directory,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

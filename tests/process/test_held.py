@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -41,6 +43,30 @@ def test_a_run_that_is_asked_to_end_before_it_has_an_agent_ends_with_a_receipt(
     assert receipt["totals"]["calls"] == 0
 
 
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [
+        ("docket.supervisor.run:take_up", signal.SIGTERM),
+        ("docket.supervisor.run:LedgerWriter.resume", signal.SIGHUP),
+        ("docket.supervisor.run:LedgerWriter.append_watched", signal.SIGINT),
+    ],
+)
+def test_a_resumed_run_that_is_asked_to_end_before_it_has_an_agent_keeps_its_first_session(
+    place: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    words = [sys.executable, "-m", "docket", "run", "--quiet", "--", "true"]
+    subprocess.run(words, cwd=tmp_path, check=True, capture_output=True)
+    with docket_at(place, tmp_path, options=["--resume", "latest"]) as docket:
+        docket.send_signal(number)
+        docket.communicate(b".", timeout=30)
+    assert docket.returncode == 128 + number
+    (run,) = (tmp_path / ".docket/runs").iterdir()
+    assert verify(documents_at(run)).verdict in ("verified", "incomplete")
+    receipt = json.loads((run / "receipt.json").read_text())
+    assert receipt["end"]["event"]["data"]["outcome"] == "interrupted"
+    assert len(receipt["starts"]) == 2
+
+
 def test_asked_twice_before_there_is_an_agent_docket_ends_at_once(tmp_path: Path) -> None:
     """The relay stands, and what goes on does not come to an end: the first signal waits, the second does not."""
     with docket_at("docket.supervisor.run:RunFiles.before", tmp_path) as docket:
@@ -52,7 +78,7 @@ def test_asked_twice_before_there_is_an_agent_docket_ends_at_once(tmp_path: Path
     assert not (run / "receipt.json").exists()
 
 
-ASKED_WHILE_ALIVE = ("docket.supervisor.run:Guardian.exited", "docket.supervisor.run:Guardian.reap")
+ASKED_WHILE_ALIVE = ("docket.supervisor.run:Guardian.reap",)
 ASKED_TOO_LATE = (
     "docket.supervisor.run:RunFiles.after",
     "docket.supervisor.run:seal",
@@ -83,6 +109,19 @@ def test_a_run_that_is_asked_to_end_while_it_ends_keeps_the_agent_s_status_and_i
     assert receipt["end"]["event"]["data"]["outcome"] == ("interrupted" if place in ASKED_WHILE_ALIVE else "failed")
 
 
+@pytest.mark.parametrize("place", ["docket.supervisor.run:seal", "docket.process.supervision:Guardian.close"])
+def test_no_thread_but_the_main_one_takes_a_signal(place: str, tmp_path: Path) -> None:
+    """One that did would act on the process by its default while the main thread holds it back."""
+    held = sum(1 << number - 1 for number in ENDING)
+    with docket_at(place, tmp_path, "true") as docket:
+        tasks = Path(f"/proc/{docket.pid}/task")
+        for task in tasks.iterdir():
+            blocked = re.search(r"SigBlk:\t(\w+)", (task / "status").read_text())
+            assert blocked is not None
+            assert int(task.name) == docket.pid or int(blocked[1], 16) & held == held
+        docket.communicate(b".", timeout=30)
+
+
 def test_what_was_blocked_before_is_so_again() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:
@@ -108,7 +147,7 @@ def test_a_usage_error_under_a_pending_signal_still_ends_the_process_by_it(tmp_p
 
 @pytest.mark.parametrize("place", ["docket.supervisor.run:LedgerWriter.create", "docket.supervisor.run:seal"])
 def test_a_terminal_that_vanishes_before_or_after_the_agent_leaves_a_receipt(place: str, tmp_path: Path) -> None:
-    terminal = PseudoTerminal([sys.executable, "-c", STOPPED_AT, place, "true"], cwd=str(tmp_path))
+    terminal = PseudoTerminal([sys.executable, "-c", STOPPED_AT, place, "--", "true"], cwd=str(tmp_path))
     terminal.expect("here")
     terminal.hang_up()
     assert gone(terminal.process.pid)

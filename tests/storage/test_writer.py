@@ -16,6 +16,7 @@ from docket.errors import FormatError, LedgerDamagedError, LedgerError, LedgerLo
 from docket.ledger.chain import MAX_LINE, Entry
 from docket.ledger.checkpoint import parse, split
 from docket.ledger.events import Note
+from docket.sim.clock import ManualClock
 from docket.sim.disk import Crash, Fail, FaultyDisk, Operation, Plan, Short
 from docket.storage.durable import SystemDisk
 from docket.storage.lock import Lock
@@ -265,7 +266,7 @@ async def test_after_a_failed_write_the_file_is_cut_back_to_its_last_durable_lin
 
 async def test_checkpoints_come_every_256_events_and_cover_only_what_is_synced(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    writer = create(run)
+    writer = LedgerWriter.create(run, key=KEY, clock=ManualClock())  # none comes by age on a slow disk
     await writer.append(session_start(run.name))
     await writer.checkpoint()
     for call in range(1, 2 * CHECKPOINT_EVENTS + 2):

@@ -8,6 +8,7 @@ over is written even if the caller is cancelled; entries are handed back in orde
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -344,6 +345,8 @@ class LedgerWriter:
 
     def _main(self) -> None:
         error: LedgerError | None = LedgerWriteError("the ledger's writer ended")
+        # A signal goes to any thread that lets it through, and acts on the process; those are for the main thread.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self._work()
             error = None
