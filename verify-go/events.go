@@ -53,6 +53,7 @@ var (
 	plainTypes = strings.Fields(`policy.applied policy.violation cap.warning tool.call tool.result fs.snapshot proc.spawn
 		proc.exit net.allowed net.denied note x-docket.breaker-open x-docket.breaker-half-open x-docket.breaker-closed
 		x-docket.fault-injected x-docket.ledger-recovered x-docket.clock-step
+		x-docket.budget-leased x-docket.budget-refused x-docket.budget-returned x-docket.retry-scheduled
 		x-docket.rollback-applied x-docket.rollback-refused`)
 	knownTypes = func() map[string]bool {
 		known := map[string]bool{}

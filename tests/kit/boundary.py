@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from docket.boundary.build import Around, build
+from docket.boundary.build import NO_ENDURANCE, Around, build
 from docket.boundary.call.desk import Desk, UnderWay
 from docket.boundary.http1.upstream import Limits
 from docket.boundary.listener import LOOPBACK, bind
@@ -23,6 +23,7 @@ from docket.control.decision import Admitted, Refused, Settlement
 from docket.ledger.chain import Entry
 from docket.ledger.events import CallNumber, CapExceeded, Event, Hold, ModelError, ModelRequest, ModelResponse
 from docket.ledger.usage import Counts, Item, Usage
+from docket.policy.endurance import Endurance
 from docket.primitives.instant import timestamp
 from docket.providers.call import UNKNOWN_MODEL, Call, Observation
 
@@ -189,6 +190,7 @@ async def stage(
     record: Any = None,
     limits: Limits | None = None,
     around: Around | None = None,
+    endurance: Endurance = NO_ENDURANCE,
     **settings: Any,
 ) -> AsyncIterator[Stage]:
     """A boundary whose upstream ``up`` is ``upstream``."""
@@ -212,6 +214,7 @@ async def stage(
             tasks,
             on_fatal=fatal.append,
             around=around,
+            endurance=endurance,
         )
         await boundary.start(bind(LOOPBACK, 0, named="--port", hint=""))
         try:

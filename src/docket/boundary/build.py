@@ -9,6 +9,7 @@ from docket.boundary.agent_api import AgentApi
 from docket.boundary.call.background import BackgroundAnswers
 from docket.boundary.call.caching import AnswerCache, CachingExchange, Numbers
 from docket.boundary.call.desk import Desk
+from docket.boundary.call.enduring import EnduringExchange
 from docket.boundary.call.exchange import Exchange, Handler
 from docket.boundary.call.forward import Forwarder
 from docket.boundary.call.ports import Recorder, Upstream
@@ -19,8 +20,10 @@ from docket.boundary.http1.upstream import Upstreams
 from docket.boundary.server import Boundary
 from docket.boundary.settings import Settings
 from docket.control.asserted import AssertedKeys
+from docket.policy.endurance import Endurance
 from docket.primitives.canonical import JsonObject
 
+NO_ENDURANCE = Endurance()
 Around = Callable[[Upstream, Recorder], Upstream]
 """Puts something between a run and its upstreams, as a drill does."""
 
@@ -35,6 +38,7 @@ def build(
     health: Health | None = None,
     budget: Callable[[], JsonObject] | None = None,
     asserted: AssertedKeys | None = None,
+    endurance: Endurance = NO_ENDURANCE,
     around: Around | None = None,
     cache: tuple[AnswerCache, Numbers] | None = None,
 ) -> Boundary:
@@ -48,7 +52,10 @@ def build(
     upstreams = Upstreams(tasks, ProxyRule(settings.environment), settings.limits, settings.tls, fill)
     upstream: Upstream = upstreams if around is None else around(upstreams, desk.recorder)
     background = BackgroundAnswers()
-    calls: Handler = Exchange(desk, upstream, background)
+    exchange = Exchange(desk, upstream, background)
+    calls: Handler = exchange
+    if endurance.on:
+        calls = EnduringExchange(desk, exchange, endurance)
     if cache is not None and around is None:
         calls = CachingExchange(desk, calls, *cache)
     return Boundary(

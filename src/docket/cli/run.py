@@ -28,6 +28,7 @@ FLAGS: dict[str, str] = {
     "max_wall_clock": "caps.max_wall_seconds",
     "on_breach": "caps.on_breach",
     "budget_mode": "budget.mode",
+    "endure": "endurance.outage_seconds",
     "health_listen": "health.listen",
     "metrics_file": "health.metrics_file",
 }
@@ -47,6 +48,9 @@ FLAGS: dict[str, str] = {
     help="Seconds, or a time such as 90s, 15m, 2h.",
 )
 @click.option("--on-breach", metavar="kill|deny", help="At a cap: stop the process tree, or refuse further calls.")
+@click.option(
+    "--endure", metavar="TIME", help="Ride out outages: try failed calls again for so long, such as 30m or 2h."
+)
 @click.option("--budget-mode", metavar="usd|quota", help="Price the calls, or only count them.")
 @click.option(
     "--upstream",

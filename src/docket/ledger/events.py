@@ -404,6 +404,20 @@ class RateLimited(Fact):
 
 
 @frozen
+class RetryScheduled(Fact):
+    """docket tries a call again by itself in ``wait_us``, as ``attempt``: ``call`` failed, or a breaker was open."""
+
+    type: ClassVar[str] = "x-docket.retry-scheduled"
+    by: By = "boundary"
+    call: CallNumber | None = None
+    upstream: str
+    attempt: int
+    reason: str
+    status: int | None = None
+    wait_us: int
+
+
+@frozen
 class FaultInjected(Fact):
     """A drill injected a fault on purpose."""
 
@@ -540,6 +554,7 @@ Event: TypeAlias = (
     | BreakerHalfOpen
     | BreakerClosed
     | RateLimited
+    | RetryScheduled
     | FaultInjected
     | LedgerGap
     | LedgerRecovered

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Literal, TypeAlias, get_args
 
 from docket.families import BY_NAME, FAMILIES
+from docket.policy.endurance import Endurance
 from docket.policy.fleet import Fleet
 from docket.policy.held_keys import Keys
 from docket.policy.keys import key
@@ -248,6 +249,7 @@ class Policy:
     cache: Cache = field(default_factory=Cache)
     resilience: Resilience = field(default_factory=Resilience)
     health: Health = field(default_factory=Health)
+    endurance: Endurance = field(default_factory=Endurance)
     keys: Keys = field(default_factory=Keys)
     fleet: Fleet = field(default_factory=Fleet)
 
@@ -281,6 +283,7 @@ TABLES: dict[str, tuple[str, type]] = {
     "cache": ("cache", Cache),
     "resilience": ("resilience", Resilience),
     "health": ("health", Health),
+    "endurance": ("endurance", Endurance),
     "keys": ("keys", Keys),
     "fleet": ("fleet", Fleet),
 }

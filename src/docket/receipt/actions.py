@@ -24,6 +24,7 @@ from docket.ledger.events import (
     PolicyViolation,
     ProcOrphan,
     RateLimited,
+    RetryScheduled,
     RollbackApplied,
     RollbackRefused,
     Unauthorized,
@@ -64,6 +65,9 @@ class Actions:
                 self._tell("limiter", entry, f"{calls} refused under {limit}, for {retry_after} s", count)
             case ModelDenied(code=code, count=count):
                 self._tell(f"refused, {code}", entry, f"{count} calls" if count > 1 else "a call", count)
+            case RetryScheduled(attempt=attempt, reason=reason, status=status, wait_us=wait_us):
+                why = f"{reason} {status}" if status else reason
+                self._tell("tried again", entry, f"attempt {attempt} after {wait_us / 1_000_000:g} s: {why}")
             case CapWarning(cap=cap, limit=limit, observed=observed):
                 self._tell("warning", entry, f"{cap}: {observed} of {limit} used")
             case CapExceeded(cap=cap, limit=limit, observed=observed):

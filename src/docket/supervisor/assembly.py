@@ -85,6 +85,7 @@ class Assembly:
             health=self.watching.health,
             budget=self.gate.left,
             asserted=taken_up.past.asserted if taken_up is not None else None,
+            endurance=policy.endurance,
             around=ports.around,
             cache=(self._cache, self.gate) if self._cache is not None else None,
         )

@@ -90,6 +90,11 @@ def prepare(request: RunRequest, clock: Clock) -> Preparation:
         from docket.supervisor.sharing import share  # a run of its own asks no database
 
         policy, store = share(policy, request.store, environ)
+    if policy.endurance.outage_seconds is not None:  # a breaker rests no longer than a call that is tried again waits
+        rest = min(policy.resilience.breaker_max_cooldown_seconds, policy.endurance.max_seconds)
+        cooldown = min(policy.resilience.breaker_cooldown_seconds, rest)
+        resilience = replace(policy.resilience, breaker_cooldown_seconds=cooldown, breaker_max_cooldown_seconds=rest)
+        policy = replace(policy, resilience=resilience)
     operator = read_operator_key(request.operator_key) if request.operator_key is not None else None
     prices = read_prices(request.prices, timestamp(clock.unix_us())[:10])
     routes = tuple(

@@ -101,6 +101,10 @@ VOCABULARY = frozenset(DATA) | frozenset(
         "x-docket.fault-injected",
         "x-docket.ledger-recovered",
         "x-docket.clock-step",
+        "x-docket.budget-leased",
+        "x-docket.budget-refused",
+        "x-docket.budget-returned",
+        "x-docket.retry-scheduled",
         "x-docket.rollback-applied",
         "x-docket.rollback-refused",
     }

@@ -482,3 +482,17 @@ def _() -> Files:
         run.add("model.response", data | {"usage": usage}, by="boundary")
     run.end()
     return run.files()
+
+
+@vector("usage", "accept-shared-budgets-and-retries", "verified", rules="L-9", comment="Leases, refusals, a retry.")
+def _() -> Files:
+    run = begun()
+    run.add("x-docket.budget-leased", {"budgets": ["team"], "source": "store", "usd": "0.5", "calls": 8})
+    run.call({"source": "none", "items": []})
+    again = {"call": 1, "upstream": "main", "attempt": 2, "reason": "status", "status": 503, "wait_us": 1_000_000}
+    run.add("x-docket.retry-scheduled", again, by="boundary")
+    run.call(bill(input=3))
+    run.add("x-docket.budget-refused", {"away": False, "final": False, "budget": "team", "limit": "1", "used": "1"})
+    run.add("x-docket.budget-returned", {"settled": True, "usd": "0.4", "tokens": 0, "calls": 6})
+    run.end()
+    return run.files()

@@ -17,6 +17,7 @@ from docket.boundary.call.recorded_bodies import record_body
 from docket.boundary.call.tee import Tee
 from docket.boundary.http1.response import Outgoing
 from docket.control.decision import Refused
+from docket.ledger.events import CallNumber
 from docket.primitives.canonical import Json
 from docket.primitives.frozen import value
 from docket.providers.call import Call
@@ -30,6 +31,8 @@ class Request:
     outgoing: Outgoing
     private: dict[str, Json]
     amended: bool = False
+    of: CallNumber | None = None
+    """The first attempt, of which this call is another."""
 
 
 class Handler(Protocol):
@@ -52,12 +55,24 @@ class Exchange:
 
         Raises ClientGoneError after everything is recorded, LedgerError where it cannot be.
         """
+        carried = await self.carry(request, client, tee)
+        if not isinstance(carried, Refused):
+            return carried
+        await self.deny(request, carried, client)
+        return None
+
+    async def deny(self, request: Request, refused: Refused, client: Client) -> None:
+        """Record and answer the refusal of a call. Raises ClientGoneError, LedgerError."""
+        call = request.call
+        await self._desk.denials.deny(refused, client, call.endpoint.family, call.upstream, call.model)
+
+    async def carry(self, request: Request, client: Client, tee: Tee) -> OpenCall | Refused:
+        """As ``handle``, but for a refusal, which is neither recorded nor answered yet."""
         desk, call = self._desk, request.call
         relay = AnswerRelay(desk, client, tee)
-        async with OpenCall(desk, call, request.private, relay, client, request.amended) as begun:
+        async with OpenCall(desk, call, request.private, relay, client, request.amended, request.of) as begun:
             if isinstance(begun, Refused):
-                await desk.denials.deny(begun, client, call.endpoint.family, call.upstream, call.model)
-                return None
+                return begun
             await relay.carry(self._upstream, request.outgoing, desk.under_way)
             if desk.blobs is not None and tee.recorded:
                 relay.body = await record_body(desk.blobs, tee.recorded, tee.size)

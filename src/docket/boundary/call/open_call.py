@@ -69,6 +69,7 @@ class OpenCall:
         "_carrier",
         "_desk",
         "_kept",
+        "_of",
         "_open",
         "_peer",
         "_private",
@@ -82,15 +83,26 @@ class OpenCall:
     """What it was booked at; there once ``end`` was called."""
 
     def __init__(
-        self, desk: Desk, call: Call, private: Mapping[str, Json], carrier: Carrier, peer: Peer, amended: bool = False
+        self,
+        desk: Desk,
+        call: Call,
+        private: Mapping[str, Json],
+        carrier: Carrier,
+        peer: Peer,
+        amended: bool = False,
+        of: CallNumber | None = None,
     ) -> None:
-        """``private`` stands in the ``model.request`` event; ``amended`` says that docket changed the request."""
+        """``private`` stands in the ``model.request`` event; ``amended`` says that docket changed the request.
+
+        ``of`` is the first attempt, where this call is another one of docket's own.
+        """
         self._desk = desk
         self._call = call
         self._private = private
         self._carrier = carrier
         self._peer = peer
         self._amended = amended
+        self._of = of
         self._open = False
         self._kept = False
 
@@ -114,7 +126,7 @@ class OpenCall:
         try:
             for event in decision.events:
                 desk.recorder.submit(event)
-            request = request_event(self._call, decision, self._private, self._amended)
+            request = request_event(self._call, decision, self._private, self._amended, self._of)
             entry = await desk.recorder.submit(request)  # durable after those before it
             refused = desk.recorder.refusal(lost=True) if entry is None else None
         except BaseException:
@@ -177,8 +189,10 @@ class OpenCall:
         return self.ended.reason in ("complete", "incomplete") and self.ended.status is not None
 
 
-def request_event(call: Call, admitted: Admitted, private: Mapping[str, Json], amended: bool) -> ModelRequest:
-    """Return the event that introduces ``call``."""
+def request_event(
+    call: Call, admitted: Admitted, private: Mapping[str, Json], amended: bool, of: CallNumber | None = None
+) -> ModelRequest:
+    """Return the event that introduces ``call``, an attempt ``of`` an earlier one."""
     return ModelRequest(
         admitted.call,
         call.upstream,
@@ -193,6 +207,7 @@ def request_event(call: Call, admitted: Admitted, private: Mapping[str, Json], a
         call.max_output,
         amended or None,
         call.retry_count,
+        of,
         private=private,
     )
 

@@ -36,6 +36,10 @@ class Tee:
         self.saw_end = False
         self.size = 0
 
+    def anew(self) -> Tee:
+        """Return a tee for another answer to the same request."""
+        return Tee(self._watch, record=self._wanted)
+
     def begin(self, head: ResponseHead) -> None:
         """Take the head of the answer."""
         if self._watch is None:
