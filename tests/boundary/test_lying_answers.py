@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import json
 import zlib
+from collections import defaultdict
 from typing import Any
 
 import pytest
@@ -231,17 +232,94 @@ MESSAGES = {
         "partial 100/1 error-event, hold"),
 }  # fmt: skip
 
+
+def response(usage: object, **more: object) -> dict[str, Any]:
+    said = {"type": "message", "content": [{"type": "output_text", "text": "hello"}]}
+    whole = {"id": "r", "object": "response", "status": "completed", "model": MODEL, "output": [said], "usage": usage}
+    return whole | more
+
+
+def counted(into: int = 100, out: int = 20, **more: object) -> dict[str, Any]:
+    return {"input_tokens": into, "output_tokens": out, "total_tokens": into + out, **more}
+
+
+def completed(usage: object, **more: object) -> dict[str, Any]:
+    return {"type": "response.completed", "response": response(usage, **more)}
+
+
+BEGUN = {"type": "response.created", "response": response(None, status="in_progress", output=[])}
+TWICE = sent(completed(counted()))[:-2] + b',"usage":%b}}' % sent(counted(1, 1))
+RESPONSES = {
+    "an honest response": (answer(sent(response(counted()))), "reported 100/20 complete, bill"),
+    "a response of zeros": (answer(sent(response(counted(0, 0)))), "partial 0/0 complete, estimate"),
+    "a response whose total holds more": (
+        answer(sent(response(counted() | {"total_tokens": 999}))),
+        "partial 100/20 contradicts unread total_tokens complete, hold",
+    ),
+    "a meter beside the usage": (
+        answer(sent(response(counted(), tool_usage={"dream": {"minutes": 3}}))),
+        "partial 100/20 unread tool_usage.dream.minutes complete, hold",
+    ),
+    "a response called complete without usage": (answer(named(BEGUN, completed(None)), SSE), "none complete, estimate"),
+    "two ends, the smaller last": (
+        answer(named(BEGUN, completed(counted()), completed(counted(1, 1))), SSE),
+        "partial 100/20 contradicts complete, estimate",
+    ),
+    "an end that two readers read differently": (
+        answer(named(BEGUN) + b"event: response.completed\ndata: %b\n\n" % TWICE, SSE),
+        "partial 100/20 unread usage complete, hold",
+    ),
+}
+
+
+def candidates(usage: dict[str, Any], finish: str | None = "STOP") -> dict[str, Any]:
+    candidate = {"content": {"parts": [{"text": "hello"}]}, "finishReason": finish}
+    return {"candidates": [candidate], "modelVersion": MODEL, "responseId": "g", "usageMetadata": usage}
+
+
+def metadata(into: int = 100, out: int = 20, **more: object) -> dict[str, Any]:
+    return {"promptTokenCount": into, "candidatesTokenCount": out, "totalTokenCount": into + out, **more}
+
+
+GEMINI = {
+    "an honest candidate": (answer(sent(candidates(metadata()))), "reported 100/20 complete, bill"),
+    "a candidate of zeros": (answer(sent(candidates(metadata(0, 0)))), "partial 0/0 complete, estimate"),
+    "a candidate whose total holds more": (
+        answer(sent(candidates(metadata() | {"totalTokenCount": 999}))),
+        "partial 100/20 contradicts unread totalTokenCount complete, hold",
+    ),
+    "a modality that nobody knows": (
+        answer(sent(candidates(metadata(candidatesTokensDetails=[{"modality": "SMELL", "tokenCount": 9}])))),
+        "partial 100/20 unread candidatesTokensDetails.SMELL complete, hold",
+    ),
+    "two candidates' usages": (
+        answer(sent(candidates(metadata()))[:-1] + b',"usageMetadata":%b}' % sent(metadata(1, 1))),
+        "partial 100/20 unread usage complete, hold",
+    ),
+    "counts that are no numbers": (
+        answer(sent(candidates(metadata() | {"promptTokenCount": [100]}))),
+        "none contradicts complete, estimate",
+    ),
+}
+
+
 LIES = [
+    *[("openai", "/v1/responses", name, *row) for name, row in RESPONSES.items()],
+    *[("gemini", f"/v1beta/models/{MODEL}:generateContent", name, *row) for name, row in GEMINI.items()],
     *[("openai", "/v1/chat/completions", name, *row) for name, row in CHAT.items()],
     *[("anthropic", "/v1/messages", name, *row) for name, row in MESSAGES.items()],
 ]
+
+
+LIMITS = defaultdict(lambda: "max_tokens", responses="max_output_tokens")
+"""The member by which a request to an endpoint, called by the last part of its path, limits its answer."""
 
 
 def told(raw: bytes, family: str, path: str) -> str:
     """What the record says of the answer ``raw``, and by what the cap was charged."""
     document = toy_document().replace(b'"acme"', f'"{family}"'.encode())
     gate = Gate(parse("[caps]\nmax_usd = 10\n", "docket.toml"), PriceTable.parse(document, at="2026-11-30"))
-    body = b'{"model":"%b","max_tokens":1000,"messages":[]}' % MODEL.encode()
+    body = sent({"model": MODEL, LIMITS[path.rpartition("/")[2]]: 1000})
 
     async def provider(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

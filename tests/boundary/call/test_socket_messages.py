@@ -14,9 +14,15 @@ import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.pricing.toy import toy_document
 
+from docket.boundary.call.admission import QueuedAdmission
 from docket.boundary.call.socket_messages import SPENDLESS, Kind, kind_of
+from docket.clock import SystemClock
+from docket.control.admission import Gate
 from docket.ledger.events import ModelDenied, ModelError, ModelResponse
+from docket.policy.parse import parse
+from docket.pricing.table import PriceTable
 from docket.primitives.frames import BINARY, CLOSE, CONTROL, TEXT, Message, MessageReader, encode_message
 from kit.boundary import Record, Stage, raw_upstream, run, stage
 
@@ -89,10 +95,10 @@ def to_create(message: Message) -> list[bytes]:
 
 @asynccontextmanager
 async def connected(
-    answers: Callable[[Message], list[bytes]] = completed, **staged: Any
+    answers: Callable[[Message], list[bytes]] = completed, query: str = "", **staged: Any
 ) -> AsyncIterator[tuple[ClientWebSocketResponse, Stage, list[Message]]]:
     async with provider(answers) as (url, got), stage(url, **staged) as on, ClientSession() as session:
-        address = f"http://127.0.0.1:{on.boundary.port}/r/{on.boundary.token}/up/v1/responses"
+        address = f"http://127.0.0.1:{on.boundary.port}/r/{on.boundary.token}/up/v1/responses{query}"
         async with session.ws_connect(address, max_msg_size=0) as ws:
             yield ws, on, got
 
@@ -100,6 +106,23 @@ async def connected(
 async def send(ws: ClientWebSocketResponse, opcode: int, payload: bytes) -> None:
     """Send any bytes as one message; the client's own methods take only text that is text."""
     await ws._writer.send_frame(payload, WSMsgType(opcode))
+
+
+@pytest.mark.parametrize(("query", "reached"), [("", 1), ("?x=1", 1), ("?model=o9-pro", 0), ("?mod%65l=O9%2Dpro", 0)])
+def test_a_denied_model_in_the_query_of_a_socket_is_refused_whatever_its_messages_name(
+    query: str, reached: int
+) -> None:
+    async def main() -> tuple[int, list[str]]:
+        gate = Gate(
+            parse('[models]\ndeny = ["o9-*"]\n', "docket.toml"), PriceTable.parse(toy_document(), at="2026-11-30")
+        )
+        async with connected(query=query, admission=QueuedAdmission(gate, SystemClock())) as (ws, on, got):
+            await send(ws, TEXT, CREATE)
+            assert (await ws.receive(timeout=10)).type == WSMsgType.TEXT
+            await ws.close()
+            return len(got), [event.code for event in on.record.of(ModelDenied)]
+
+    assert run(main()) == (reached, [] if reached else ["model_denied"])
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
