@@ -33,6 +33,7 @@ COMMANDS: dict[str, list[str]] = {
     "verify the receipt": ["verify", "RUN/receipt.json"],
     "verify latest": ["verify", ".docket/latest"],
     "report": ["report", "RUN"],
+    "report as a page": ["report", "--html", "RUN"],
     "restore": ["restore", "RUN", "--apply"],
     "redact": ["redact", "RUN", "--out", "copy", "--withhold", "argv"],
     "prove": ["prove", "RUN", "--seq", "0"],

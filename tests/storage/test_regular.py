@@ -35,6 +35,7 @@ ELSEWHERE = {
     "supervisor/announce.py": "the summary file that the caller names",
     "supervisor/run_observers.py": "the metrics file that the caller names",
     "watch/server.py": "the page, a resource of the package",
+    "cli/report.py": "the verifier of the page, a resource of the package",
     "process/": "/proc, /sys and the terminal",
     "snapshot/": "the agent's tree, by descriptor (tests/snapshot)",
     "chaos/": "drills in directories of their own",

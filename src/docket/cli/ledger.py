@@ -37,9 +37,9 @@ def walk(docket_dir: Path, run: Path, take: Callable[[Entry], None]) -> Walked:
     from docket.ledger.events import SessionEnd
     from docket.ledger.scan import Scanner
     from docket.storage.documents import documents_at
-    from docket.storage.paths import find_run
+    from docket.storage.paths import LEDGER, find_run
 
-    where = run if run.is_file() else find_run(docket_dir, run)
+    where = run if run.is_file() or (run / LEDGER).is_file() else find_run(docket_dir, run)
     live = where.is_dir() and _goes_on(where)
     ledger = documents_at(where).ledger
     if ledger is None:

@@ -73,7 +73,7 @@ def to_new_file(line: str, path: Path | None) -> None:
     Raises UsageError.
     """
     if path is None:
-        click.echo(printable(line) if sys.stdout.isatty() else line)
+        click.echo(printable(line) if sys.stdout.isatty() else line.encode())
         return
     try:
         with path.open("x", encoding="utf-8") as file:

@@ -9,25 +9,38 @@ from typing import TYPE_CHECKING
 import click
 
 from docket.cli import options, output
-from docket.errors import FormatError
-from docket.storage.paths import RECEIPT
+from docket.errors import FormatError, UsageError
+from docket.storage.paths import CHECKPOINTS, LEDGER, RECEIPT
 
 if TYPE_CHECKING:
     from docket.primitives.canonical import JsonObject
+
+
+MAX_HELD = 8 << 20
+"""Bytes of a ledger that an HTML report holds: what a mail and a browser take; a longer one is verified by itself."""
 
 
 @click.command("report")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print the receipt itself as indented JSON.")
 @click.option("--markdown", is_flag=True, help="Markdown, for a pull request or a job summary.")
+@click.option("--html", is_flag=True, help="One HTML file with the documents and a verifier over them, for an auditor.")
+@options.new_file
 @options.docket_dir
-def command(docket_dir: Path, path: Path, as_json: bool, markdown: bool) -> None:
+def command(docket_dir: Path, path: Path, as_json: bool, markdown: bool, html: bool, out: Path | None) -> None:
     """Show the receipt at PATH: a run directory (also .docket/latest), a docket number, or a receipt.json.
 
     With the ledger beside it, what acted on the calls is shown with its times. A run without a receipt, because it goes
     on or because it died, is told from its ledger. Shows what the documents say; `docket verify` says whether to
     believe them.
+
+    The HTML file needs nothing but a browser, asks no server, and holds receipt, checkpoints and ledger with every
+    private value that they disclose: docket redact makes a copy to hand over without them.
     """
+    if as_json + markdown + html > 1:
+        raise UsageError("--json, --markdown and --html exclude one another", hint="name one of them")
+    if out is not None and not html:
+        raise UsageError("--out is for --html", hint="other forms go to stdout")
     where = _directory(docket_dir, path)
     receipt = None if where is not None and not (where / RECEIPT).exists() else _receipt(where or path)
     if as_json:
@@ -37,14 +50,57 @@ def command(docket_dir: Path, path: Path, as_json: bool, markdown: bool) -> None
             )
         output.document(receipt)
         return
+    documents, without = _documents(where or path) if html else ({}, [])
     lines = _from_ledger(where) if receipt is None and where is not None else _from_receipt(receipt or {}, where)
+    lines = [output.one_line(line) for line in lines]
+    if html:
+        title = f"docket report: {where.resolve().name if where is not None else path.name}"
+        output.to_new_file(_page(output.one_line(title), lines, documents, without), out)
+        return
     for line in _as_markdown(lines) if markdown else lines:
-        output.result(output.one_line(line))
+        output.result(line)
+
+
+def _page(title: str, lines: list[str], documents: dict[str, bytes], without: list[str]) -> str:
+    from importlib.resources import files
+
+    from docket.receipt.page import page, verifier_of
+
+    verifier = (files("docket.watch") / "static/verifier/index.html").read_text(encoding="utf-8")
+    made = page(title=title, lines=lines, documents=documents, without=without, verifier=verifier_of(verifier))
+    return made.removesuffix("\n")
+
+
+def _documents(path: Path) -> tuple[dict[str, bytes], list[str]]:
+    """What the page holds of the run, and what it does not: notes first, so that none is ahead of the events."""
+    from docket.storage.documents import documents_at
+
+    documents = documents_at(path)
+    held, without = {}, []
+    if documents.receipt is not None:
+        held[RECEIPT] = documents.receipt
+    if documents.ledger is not None:
+        notes = b"".join(documents.checkpoints or ())
+        parts, length = [], 0
+        for part in documents.ledger:
+            parts.append(part)
+            length += len(part)
+            if length > MAX_HELD:
+                break
+        if length <= MAX_HELD:
+            held |= {CHECKPOINTS: notes, LEDGER: b"".join(parts)}
+        else:
+            without.append(
+                f"The ledger is longer than {MAX_HELD >> 20} MiB and is not in this page: only the receipt is."
+            )
+    else:
+        without.append("The ledger is not in this page: only the receipt is verified.")
+    return held, without
 
 
 def _directory(docket_dir: Path, path: Path) -> Path | None:
     """The run directory that ``path`` means, or None where it names a document by itself."""
-    from docket.storage.paths import LEDGER, find_run
+    from docket.storage.paths import find_run
 
     if path.is_dir() and ((path / LEDGER).exists() or (path / RECEIPT).exists()):
         return path
@@ -117,8 +173,20 @@ def _from_ledger(where: Path) -> list[str]:
         f"no receipt: {why}. What follows is what its ledger holds so far, vouched for by nobody.",
         "",
         *summary(view, live=live),
+        *(["", "Findings:", *found] if (found := _found(where)) else []),
         *(["", "What acted:", *acted] if acted else []),
     ]
+
+
+def _found(where: Path) -> list[str]:
+    """What the rules find in the ledger of a run without a receipt, a line each."""
+    from docket.cli.ledger import walk
+    from docket.findings.fold import Findings
+    from docket.receipt.report import finding_line
+
+    found = Findings()
+    walk(where.parent, where, found.add)
+    return [finding_line(finding.to_json()) for finding in found.found()]
 
 
 def _as_markdown(lines: list[str]) -> list[str]:

@@ -21,6 +21,7 @@ def lines(receipt: JsonObject) -> list[str]:
         "",
         *_models(document["totals"]["by_model"]),
         *_rest(document),
+        *_findings(document["findings"]),
         "",
         "What this receipt does not show:",
         *(f"  - {sentence}" for sentence in document["limits"]),
@@ -128,6 +129,18 @@ def _rest(document: Any) -> list[str]:
     if not document["ops"]["evidence"]["ledger_complete"]:
         said.append(_line("evidence", "events were lost (see ops.evidence)"))
     return said
+
+
+def finding_line(finding: Any) -> str:
+    """Return a finding of a receipt as one line; docket explain tells the whole of it."""
+    impact = finding["impact"]
+    word = {"exact": "", "at-least": "at least ", "at-most": "at most "}.get(impact["is"], "")
+    cost = f"{word}{impact['usd']} USD" if "usd" in impact else "cost unknown"
+    return f"  {finding['severity']}: {finding['rule']}, {finding['count']:,} events, {cost}: {finding['summary']}"
+
+
+def _findings(found: Any) -> list[str]:
+    return ["", "Findings:", *map(finding_line, found)] if found else []
 
 
 def _exit(status: Any) -> str:
