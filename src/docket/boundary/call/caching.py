@@ -64,7 +64,7 @@ class CachingExchange:
         self._cache = cache
         self._numbers = numbers
 
-    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | None:
+    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | Refused | None:
         """Carry one call or answer it again. Raises what the exchange raises."""
         key = _key_of(request)
         if key is None:
@@ -78,7 +78,7 @@ class CachingExchange:
                 self._desk.recorder.submit(Note(by="boundary", private={"text": _exhausted(found.origin)}))
         copying = CopyingClient(client)
         handled = await self._exchange.handle(request, copying, tee)
-        if handled is not None:
+        if isinstance(handled, OpenCall):
             copying.store(self._cache, key, handled, self._now())
         return handled
 

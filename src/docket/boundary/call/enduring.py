@@ -34,7 +34,7 @@ MAX_ASKED_DIGITS = 6
 class Carrying(Protocol):
     """Carries one attempt."""
 
-    async def carry(self, request: Request, client: Client, tee: Tee) -> OpenCall | Refused: ...
+    async def handle(self, request: Request, client: Client, tee: Tee, *, deny: bool = True) -> OpenCall | Refused: ...
 
     async def deny(self, request: Request, refused: Refused, client: Client) -> None: ...
 
@@ -57,19 +57,19 @@ class EnduringExchange:
         self._sleep = sleep
         self._chance = chance
 
-    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | None:
-        """Carry one call to its last attempt. Return that, or None where it was refused. Raises as ``Exchange``."""
+    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | Refused:
+        """Carry one call to its last attempt. Return that, or why it was refused. Raises as ``Exchange``."""
         attempts = Attempts(self._policy)
         first: OpenCall | None = None
         while True:
             held = HeldClient(client)
-            carried = await self._exchange.carry(request, held, tee)
+            carried = await self._exchange.handle(request, held, tee, deny=False)
             wait_us = self._wait(carried, held, attempts)
             if wait_us is None:
                 if isinstance(carried, Refused):
                     await self._exchange.deny(request, carried, client)
-                    return None
-                await held.release()
+                else:
+                    await held.release()
                 return carried
             if first is None and isinstance(carried, OpenCall):
                 first = carried

@@ -38,7 +38,7 @@ class Request:
 class Handler(Protocol):
     """Answers model calls."""
 
-    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | None: ...
+    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | Refused | None: ...
 
 
 class Exchange:
@@ -50,28 +50,18 @@ class Exchange:
         self._upstream = upstream
         self._background = background or BackgroundAnswers()
 
-    async def handle(self, request: Request, client: Client, tee: Tee) -> OpenCall | None:
-        """Carry one call. Return it once it has ended, or goes on in the background; None where it was refused.
+    async def handle(self, request: Request, client: Client, tee: Tee, *, deny: bool = True) -> OpenCall | Refused:
+        """Carry one call. Return it once it has ended, or goes on in the background; or why it was refused.
 
-        Raises ClientGoneError after everything is recorded, LedgerError where it cannot be.
+        Without ``deny`` a refusal is neither recorded nor answered yet. Raises ClientGoneError after everything is
+        recorded, LedgerError where it cannot be.
         """
-        carried = await self.carry(request, client, tee)
-        if not isinstance(carried, Refused):
-            return carried
-        await self.deny(request, carried, client)
-        return None
-
-    async def deny(self, request: Request, refused: Refused, client: Client) -> None:
-        """Record and answer the refusal of a call. Raises ClientGoneError, LedgerError."""
-        call = request.call
-        await self._desk.denials.deny(refused, client, call.endpoint.family, call.upstream, call.model)
-
-    async def carry(self, request: Request, client: Client, tee: Tee) -> OpenCall | Refused:
-        """As ``handle``, but for a refusal, which is neither recorded nor answered yet."""
         desk, call = self._desk, request.call
         relay = AnswerRelay(desk, client, tee)
         async with OpenCall(desk, call, request.private, relay, client, request.amended, request.of) as begun:
             if isinstance(begun, Refused):
+                if deny:
+                    await self.deny(request, begun, client)
                 return begun
             await relay.carry(self._upstream, request.outgoing, desk.under_way)
             if desk.blobs is not None and tee.recorded:
@@ -80,3 +70,8 @@ class Exchange:
             await (later or begun.end())
             await relay.finish(call.endpoint.family)
         return begun
+
+    async def deny(self, request: Request, refused: Refused, client: Client) -> None:
+        """Record and answer the refusal of a call. Raises ClientGoneError, LedgerError."""
+        call = request.call
+        await self._desk.denials.deny(refused, client, call.endpoint.family, call.upstream, call.model)
