@@ -67,6 +67,13 @@ class PseudoTerminal:
         self._unread = self.transcript[mark:]
         return found
 
+    def rest(self) -> str:
+        """Read until no program has the terminal any more, and return all that was shown."""
+        while self._read(PATIENCE):
+            pass
+        self.process.wait()
+        return self.transcript.decode()
+
     def _read(self, patience: float) -> bool:
         if not select.select([self.master], [], [], patience)[0]:
             return True

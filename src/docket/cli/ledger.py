@@ -37,9 +37,8 @@ def walk(docket_dir: Path, run: Path, take: Callable[[Entry], None]) -> Walked:
     from docket.ledger.events import SessionEnd
     from docket.ledger.scan import Scanner
     from docket.storage.documents import documents_at
-    from docket.storage.paths import LEDGER, find_run
 
-    where = run if run.is_file() or (run / LEDGER).is_file() else find_run(docket_dir, run)
+    where = run if run.is_file() else directory(docket_dir, run)
     live = where.is_dir() and _goes_on(where)
     ledger = documents_at(where).ledger
     if ledger is None:
@@ -58,6 +57,16 @@ def walk(docket_dir: Path, run: Path, take: Callable[[Entry], None]) -> Walked:
     if problem is not None:
         problem = f"read up to here only: {problem}; docket verify says more"
     return Walked(str(run), events, live, scanner.scan.last_type == SessionEnd.type, problem)
+
+
+def directory(docket_dir: Path, run: Path) -> Path:
+    """The directory that ``run`` means: one that holds a ledger, whatever it is called, or a run of ``docket_dir``.
+
+    Raises UsageError.
+    """
+    from docket.storage.paths import LEDGER, find_run
+
+    return run if (run / LEDGER).is_file() else find_run(docket_dir, run)
 
 
 def _goes_on(where: Path) -> bool:

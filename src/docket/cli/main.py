@@ -112,6 +112,7 @@ def docket() -> None:
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line ``args`` (sys.argv by default) and exit with its status."""
     standard_streams.open_missing()
+    standard_streams.take_any_text()
     status = status_of(sys.argv[1:] if args is None else args)
     standard_streams.settle()
     sys.exit(status)

@@ -5,6 +5,7 @@ Invariant: nothing that an agent or a provider chose reaches the terminal as a c
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -13,8 +14,9 @@ from typing import Any
 
 import click
 
+from docket.cli import standard_streams
 from docket.errors import UsageError
-from docket.primitives.printable import one_line, printable, printable_json
+from docket.primitives.printable import REPLACEMENT, ascii_json, one_line, printable, printable_json
 
 __all__ = [
     "cell",
@@ -30,6 +32,7 @@ __all__ = [
     "to_new_file",
 ]
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
 MAX_CELL = 60
 """Characters of a table cell; more hides the columns after it."""
 
@@ -49,12 +52,27 @@ def document(value: Any) -> None:
     """Print ``value`` as indented JSON to stdout, for scripts."""
     import orjson  # not needed by `--help` and `--version`, which must start at once
 
-    json_text(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS))
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS
+    try:
+        data = orjson.dumps(value, option=options)
+    except TypeError:  # a name of a file that is no UTF-8
+        data = orjson.dumps(_unicode(value), option=options)
+    json_text(data)
+
+
+def _unicode(value: Any) -> Any:
+    """``value`` with U+FFFD for each half of a character, by which Python stands for bytes that are no text."""
+    if isinstance(value, str):
+        return _SURROGATE.sub(REPLACEMENT, value)
+    if isinstance(value, dict):
+        return {_unicode(name): _unicode(inner) for name, inner in value.items()}
+    return [_unicode(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def json_text(data: bytes) -> None:
-    """Print the JSON text ``data`` to stdout, with hidden characters escaped."""
-    click.echo(printable_json(data.decode()))
+    """Print the JSON text ``data`` to stdout, with hidden characters escaped, and all that its encoding may lack."""
+    text = printable_json(data.decode())
+    click.echo(text if standard_streams.is_utf8(sys.stdout) else ascii_json(text))
 
 
 def json_lines(texts: Iterable[bytes]) -> None:

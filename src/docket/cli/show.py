@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from docket.cli import options, output
+from docket.cli.ledger import directory
 from docket.errors import FormatError, UsageError
 
 
@@ -45,10 +46,9 @@ def _details(event: object) -> list[str]:
 
 def _in_run(docket_dir: Path, run: Path, seq: int) -> bytes:
     from docket.clock import SystemClock
-    from docket.storage.paths import find_run
     from docket.watch.tail import LedgerTail
 
-    tail = LedgerTail(find_run(docket_dir, run), SystemClock())
+    tail = LedgerTail(directory(docket_dir, run), SystemClock())
     try:
         line = tail.line(seq)
         if line is None:

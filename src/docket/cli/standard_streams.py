@@ -6,8 +6,10 @@ opens: a ledger or a socket would be 0, 1 or 2, and whatever anybody prints woul
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from typing import TextIO
 
 
 def open_missing() -> None:
@@ -21,6 +23,18 @@ def open_missing() -> None:
             assert opened == descriptor, "lower descriptors are open by now"
             if getattr(sys, name) is None:
                 setattr(sys, name, os.fdopen(opened, "r" if descriptor == 0 else "w", encoding="utf-8", closefd=False))
+
+
+def take_any_text() -> None:
+    """Let stdout and stderr take every text whatever their encoding: what it lacks is written as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not is_utf8(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def is_utf8(stream: TextIO) -> bool:
+    """Return whether ``stream`` can take every text as it is."""
+    return (stream.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def settle() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from docket.cli import exit_codes, options, output
+from docket.cli.ledger import directory
 
 if TYPE_CHECKING:
     from docket.watch.tail import LedgerTail, Line
@@ -32,10 +33,9 @@ def command(docket_dir: Path, run: Path, follow: bool, events: int, as_json: boo
     """
     from docket.clock import SystemClock
     from docket.errors import LedgerError
-    from docket.storage.paths import find_run
     from docket.watch.tail import START, LedgerTail
 
-    tail, wait = LedgerTail(find_run(docket_dir, run), SystemClock()), threading.Event()
+    tail, wait = LedgerTail(directory(docket_dir, run), SystemClock()), threading.Event()
     cursor, gone = max(START, tail.last - events), False
     try:
         while True:

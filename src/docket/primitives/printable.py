@@ -36,6 +36,13 @@ def printable_json(document: str) -> str:
     return "".join(_escape(c) if unicodedata.category(c) in _HIDDEN and c != "\n" else c for c in document)
 
 
+def ascii_json(document: str) -> str:
+    """Return the JSON text ``document`` with the same value, every character beyond ASCII as a ``\\u`` escape."""
+    if document.isascii():
+        return document
+    return "".join(c if c.isascii() else _escape(c) for c in document)
+
+
 def _escape(character: str) -> str:
     units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
