@@ -62,7 +62,6 @@ def run(uid: int, arguments: Sequence[str]) -> int:
             "TMPDIR": str(home),
             "HYPOTHESIS_STORAGE_DIRECTORY": str(home / "hypothesis"),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": str(ROOT / "src"),
             "LANG": os.environ.get("LANG", "C.UTF-8"),
         }
         test = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]

@@ -289,6 +289,7 @@ def test_descriptors_that_the_user_passed_reach_the_agent_and_docket_s_own_do_no
         os.close(writing)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="the guardian hides its descriptors from a plain user")
 def test_the_guardian_holds_no_lock_and_no_directory(run: Start, tmp_path: Path) -> None:
     """Its descriptors are the inherited stdio, the socket, a wakeup pipe; nothing of docket's files."""
     started = run(*agent("stubborn"))
