@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -125,3 +129,76 @@ def test_what_is_no_event_stream_is_an_error_and_not_silence(tmp_path: Path) -> 
     GrowingRun(tmp_path)
     with served(tmp_path) as address, pytest.raises(StreamError, match="not an event stream"):
         next(follow(f"{address}/docket/view", token=TOKEN))
+
+
+BEGINNINGS = {
+    "the start": Follower(), "a future cursor": Follower("999999"), "a negative one": Follower("-7"),
+    "another run's": Follower("0", "f" * 64), "no number": Follower("abc"),
+}  # fmt: skip
+
+
+# A connection that is accepted in the moment in which the server's event loop ends is closed by its collection.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(
+    "second",
+    [pytest.param(each, marks=[pytest.mark.long] if each in ("the start", "no number") else []) for each in BEGINNINGS],
+)
+def test_two_watchers_of_a_growing_run_that_are_dropped_fifty_times_each_get_every_event_once(
+    tmp_path: Path, second: str
+) -> None:
+    """200 events, one a millisecond; each connection is cut after some bytes, and the server is away in the middle."""
+    events, drops = 200, 50
+    run, rng = GrowingRun(tmp_path), random.Random(60)
+    begun, grown, pause = threading.Barrier(3), threading.Event(), threading.Event()
+    addresses: list[str] = []
+
+    def grow() -> None:
+        begun.wait()
+        for _ in range(events):
+            run.grow(1)
+            pause.wait(0.001)
+        grown.set()
+
+    def watch(follower: Follower, cuts: list[int], seen: list[int], resets: list[str]) -> None:
+        begun.wait()
+        while len(cuts) or not grown.is_set() or int(follower.cursor) < run.chain.size - 1:
+            most = cuts.pop() if cuts else 1 << 30
+            query = urlencode({**follower.query(), "run": run.directory.name})
+            request = Request(f"{addresses[0]}/docket/events?{query}", headers={"Authorization": f"Bearer {TOKEN}"})
+            parser = sse.Parser()
+            with suppress(OSError, HTTPException), urlopen(request, timeout=20) as answer:
+                assert answer.headers["X-Accel-Buffering"] == "no"
+                while most > 0 and not (
+                    most > 1 << 20 and grown.is_set() and int(follower.cursor) == run.chain.size - 1
+                ):
+                    data = answer.read1(min(most, 700))
+                    if not data:
+                        break
+                    most -= len(data)
+                    for message in parser.feed(data):
+                        if not follower.take(message):
+                            continue
+                        if message.event == "stream.reset":
+                            seen.clear()
+                            resets.append(message.json()["reason"])
+                        else:
+                            seen.append(message.json()["seq"])
+
+    watchers = [
+        (Follower(each.cursor, each.head), [rng.randint(1, 2500) for _ in range(drops)], [], [])
+        for each in (Follower(), BEGINNINGS[second])
+    ]  # type: list[tuple[Follower, list[int], list[int], list[str]]]
+    with served(tmp_path) as address:
+        addresses.append(address)
+        threads = [threading.Thread(target=grow), *(threading.Thread(target=watch, args=each) for each in watchers)]
+        for thread in threads:
+            thread.start()
+        threads[0].join()
+    port = int(address.rpartition(":")[2])
+    with served(tmp_path, port):
+        for thread in threads:
+            thread.join(60)
+    for _, cuts, seen, _ in watchers:
+        assert (seen, cuts) == (list(range(events + 1)), [])
+    assert bool(watchers[1][3]) == (second != "the start"), "what is no place in this run is said to be none"
+    run.release()

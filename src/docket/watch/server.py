@@ -204,7 +204,12 @@ class WatchServer:
         watched = self._watched(request)
         asked = request.headers.get("Last-Event-ID") or request.query.get("since")
         begun = place(watched.tail, asked, request.query.get("head"))
-        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream", **HEADERS})
+        headers = {
+            "Content-Type": "text/event-stream",
+            "X-Accel-Buffering": "no",
+            **HEADERS,
+        }  # a proxy must not hold it
+        answer = web.StreamResponse(headers=headers)
         self.streams += 1
         try:
             await answer.prepare(request)
