@@ -126,6 +126,8 @@ SAMPLE = [
     ("RUN/lock as link", "prune"),
     ("RUN/receipt.json as sparse", "redact"),
     ("RUN/ledger.jsonl as sparse", "redact"),
+    ("RUN/ledger.jsonl as sparse", "report as a page"),
+    ("RUN/checkpoints as sparse", "report as a page"),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,22 +81,29 @@ def _documents(path: Path) -> tuple[dict[str, bytes], list[str]]:
     if documents.receipt is not None:
         held[RECEIPT] = documents.receipt
     if documents.ledger is not None:
-        notes = b"".join(documents.checkpoints or ())
-        parts, length = [], 0
-        for part in documents.ledger:
-            parts.append(part)
-            length += len(part)
-            if length > MAX_HELD:
-                break
-        if length <= MAX_HELD:
-            held |= {CHECKPOINTS: notes, LEDGER: b"".join(parts)}
+        notes = _whole(documents.checkpoints or ())
+        ledger = _whole(documents.ledger) if notes is not None else None
+        if notes is not None and ledger is not None:
+            held |= {CHECKPOINTS: notes, LEDGER: ledger}
         else:
+            name = "ledger is" if notes is not None else "checkpoints are"
             without.append(
-                f"The ledger is longer than {MAX_HELD >> 20} MiB and is not in this page: only the receipt is."
+                f"The {name} longer than {MAX_HELD >> 20} MiB, and the ledger is not in this page: only the receipt is."
             )
     else:
         without.append("The ledger is not in this page: only the receipt is verified.")
     return held, without
+
+
+def _whole(parts: Iterable[bytes]) -> bytes | None:
+    """All of ``parts``, or None where they are longer than a page holds."""
+    found, length = [], 0
+    for part in parts:
+        found.append(part)
+        length += len(part)
+        if length > MAX_HELD:
+            return None
+    return b"".join(found)
 
 
 def _directory(docket_dir: Path, path: Path) -> Path | None:

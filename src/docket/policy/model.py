@@ -123,7 +123,7 @@ class Caps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Models:
-    """Which models may be called, by whatever place names them (body, path, fallbacks, tools of the provider).
+    """Which models may be called, by whatever place names them (body, form, query, path, tools).
 
     Names may hold * and ?; deny wins over allow.
     """
