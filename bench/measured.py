@@ -42,9 +42,9 @@ class Sample:
 
 
 def traffic(
-    lab: Lab, *, seconds: float, workers: int, rate: float | None, faults: str | None, every: float
+    lab: Lab, *, seconds: float, workers: int, rate: float | None, faults: str | None, every: float, policy: str = ""
 ) -> tuple[Run, list[Sample], list[Call], list[Call]]:
-    """Run traffic below docket, and look at docket every so many seconds.
+    """Run traffic below docket, and look at docket every so many seconds; ``policy`` adds tables to the usual one.
 
     Gives the run, the looks, the answered calls, and the calls that went past docket meanwhile.
     """
@@ -55,7 +55,7 @@ def traffic(
     flags = ["--health-listen", f"127.0.0.1:{port}"]
     provider = lab.provider()
     argv += ["--direct", f"{provider.url}/v1/chat/completions"]
-    run = lab.run(provider, policy=POLICY, faults=faults, seed=1, argv=argv, flags=flags, cwd=Path.cwd())
+    run = lab.run(provider, policy=POLICY + policy, faults=faults, seed=1, argv=argv, flags=flags, cwd=Path.cwd())
     run.until_event("model.response")
     samples: list[Sample] = []
     began_us = run.clock.monotonic_us()
