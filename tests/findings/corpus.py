@@ -405,6 +405,13 @@ def a_person_who_thinks_between_short_answers(s: Script) -> None:
         s.wait(40).ask("gpt-4o-mini", output=15 if step % 4 else 300)
 
 
+@run(Expected("retry-storm", "deterministic", 6, exact("0")))
+def hanging_up_on_errors_is_no_spend(s: Script) -> None:
+    s.start()
+    for _ in range(6):
+        s.fail(reason="client-gone", status=503)
+
+
 # ── tool-failure-loop ──
 
 

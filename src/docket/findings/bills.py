@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from docket.findings.model import Basis, Cost, Finding, Impact, Severity, named
-from docket.findings.rule import MAX_GROUPS, PER_MILLION, Call, Rule
+from docket.findings.rule import MAX_GROUPS, PER_MILLION, Call, Rule, hung_up
 from docket.ledger.events import ModelError, ModelResponse
 from docket.primitives.money import PICO, Usd
 
@@ -232,7 +232,7 @@ class IdleSpend(Rule):
 
     def call(self, call: Call) -> None:
         if isinstance(call.end, ModelError):
-            if call.end.reason == "client-gone":
+            if hung_up(call):
                 self._gone.add(call.end_seq)
                 self._gone_cost.add(call.end)
             return

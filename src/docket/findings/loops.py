@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from docket.findings.model import Basis, Cost, Finding, Severity, named
-from docket.findings.rule import MAX_GROUPS, Call, Rule
+from docket.findings.rule import MAX_GROUPS, Call, Rule, hung_up
 from docket.ledger.chain import Entry
 from docket.ledger.events import ModelResponse, ToolResult
 from docket.primitives.canonical import Json
 
 MAX_REQUESTS = 4096
 """Different requests that are remembered, the newest: a loop comes back sooner."""
-NO_FAULT_OF_THE_UPSTREAM = frozenset({"client-gone", "lost"})
 
 
 class _Repeated:
@@ -126,7 +125,7 @@ class RetryStorm(Rule):
             if streak is not None:
                 self._settle(upstream, self._running.pop(upstream))
             return
-        if call.end.reason in NO_FAULT_OF_THE_UPSTREAM:
+        if call.end.reason == "lost" or hung_up(call):  # no fault of the upstream
             return
         if streak is not None and call.begun_us - streak.at_us > self.limits["seconds"] * 1_000_000:
             self._settle(upstream, streak)

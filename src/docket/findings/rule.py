@@ -14,6 +14,8 @@ from docket.primitives.frozen import value
 MAX_GROUPS = 256
 """Models, upstreams and the like that a rule tells apart, in order of appearance; it does not look at later ones."""
 PER_MILLION = 1_000_000
+ERROR = 400
+"""The least HTTP status of an error (RFC 9110 section 15.5)."""
 _CONTEXT = ("input", "cache_")
 _OUTPUT = ("output", "reasoning")
 
@@ -50,6 +52,11 @@ def call_of(request: ModelRequest, at: tuple[int, int], end: ModelResponse | Mod
             output += item.quantity
     key, metered = (end.provider, end.model), usage is not None and usage.source == "reported"
     return Call(request, end, at[0], entry.seq, at[1], entry.elapsed_us, context, output, key, items, metered)
+
+
+def hung_up(call: Call) -> bool:
+    """Return whether the agent left before an answer ended; to leave the text of an error unread is no such thing."""
+    return call.end.reason == "client-gone" and (call.end.status is None or call.end.status < ERROR)
 
 
 class Rule:
