@@ -13,6 +13,7 @@ import asyncio
 from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import orjson
 
@@ -22,6 +23,7 @@ from docket.boundary.call.client import HttpClient
 from docket.boundary.call.ports import Recorder
 from docket.boundary.http1.agent_connection import RequestBody
 from docket.boundary.http1.wire import RequestHead
+from docket.boundary.otlp import Signal, events_of
 from docket.clock import Clock
 from docket.control.asserted import MEMBER, AssertedKeys, Keyed
 from docket.control.decision import Refused
@@ -38,6 +40,13 @@ PER_SECOND = 50
 BURST = 200
 """Asserted events at once: a parallel batch of tools."""
 
+MAX_EXPORT = 1024 * 1024
+"""Bytes of one export of telemetry: exporters send some hundred records at once."""
+OTLP: dict[bytes, Signal] = {
+    b"/otlp/v1/logs": "logs",
+    b"/otlp/v1/traces": "traces",
+    b"/otlp/v1/metrics": "metrics",
+}
 MAX_KEY = 255
 """Characters of an ``Idempotency-Key``: a UUID, or a name of the agent's own."""
 
@@ -90,10 +99,12 @@ class AgentApi:
         path, _, _ = target.partition(b"?")
         if (head.method, path) == (b"POST", b"/events"):
             await self._assert_event(head, body, client)
+        elif head.method == b"POST" and (signal := OTLP.get(path)) is not None:
+            await self._take_telemetry(signal, head, body, client)
         elif (head.method, path) == (b"GET", b"/budget") and self._budget is not None:
             await client.refuse(_json(self._budget()))
         else:
-            message = "here are POST events and GET budget"
+            message = "here are POST events, POST otlp/v1/{logs,traces,metrics} and GET budget"
             await client.refuse(self._denials.bad(404, "unknown_endpoint", message))
 
     async def _assert_event(self, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
@@ -108,6 +119,27 @@ class AgentApi:
             await client.refuse(await self._record(event))
         else:
             await client.refuse(await self._once(keyed, event))
+
+    async def _take_telemetry(self, signal: Signal, head: RequestHead, body: RequestBody, client: HttpClient) -> None:
+        """Record the tools of an OTLP/HTTP export, and answer as that protocol wants it."""
+        try:
+            raw = await read_event(body, MAX_EXPORT)
+            if head.media_type != b"application/json" or b"content-encoding" in head.named:
+                message = "telemetry is taken as JSON, uncompressed: set OTEL_EXPORTER_OTLP_PROTOCOL=http/json"
+                await client.refuse(self._denials.bad(415, "unsupported_telemetry", message))
+                return
+            events = events_of(signal, _parsed(raw))
+        except UsageError as error:
+            await client.refuse(self._denials.bad(400, "bad_event", str(error)))
+            return
+        records = [self._recorder.submit(_canonical(event)) for event in events if self._pace.take() is None]
+        entries = [await record for record in records]
+        if None in entries:
+            await client.refuse(self._lost())
+            return
+        rejected = len(events) - len(records)
+        told: JsonObject = {"errorMessage": f"{rejected} events came too fast to be recorded"}
+        await client.refuse(_json({"partialSuccess": told} if rejected else {}))
 
     async def _once(self, keyed: Keyed, event: Asserted) -> Answer:
         """The answer to an event that is to be recorded once."""
@@ -172,14 +204,15 @@ def _json(document: JsonObject) -> Answer:
     return Answer(status=200, headers=((b"Content-Type", b"application/json"),), body=encode(document) + b"\n")
 
 
-async def read_event(body: RequestBody) -> bytes:
-    """The body of a request. Raises UsageError where it is too long for an event, ClientGoneError, WireError."""
-    raw = b""
+async def read_event(body: RequestBody, most: int = MAX_EVENT) -> bytes:
+    """The body of a request. Raises UsageError where it has more than ``most`` bytes, ClientGoneError, WireError."""
+    parts, size = [], 0
     while data := await body.read():
-        raw += data
-        if len(raw) > MAX_EVENT:
-            raise UsageError(f"an event has at most {MAX_EVENT} bytes")
-    return raw
+        parts.append(data)
+        size += len(data)
+        if size > most:
+            raise UsageError(f"there may be at most {most} bytes")
+    return b"".join(parts)
 
 
 def parse_event(raw: bytes) -> Asserted:
@@ -188,10 +221,7 @@ def parse_event(raw: bytes) -> Asserted:
     Agent-supplied objects stand only inside private values (evidence format section 1): what has no canonical form, or
     would stand too deep, is kept as its bytes. Raises UsageError.
     """
-    try:
-        document = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"the body is not JSON: {error.msg}") from error
+    document = _parsed(raw)
     if not isinstance(document, dict):
         raise UsageError("the body is not a JSON object")
     named = document.pop("type", None)
@@ -199,6 +229,19 @@ def parse_event(raw: bytes) -> Asserted:
     if kind is None:
         raise UsageError("type must be note, tool.call or tool.result")
     return kind(by="agent", private={"said": _kept(document, raw)} if document else {})
+
+
+def _parsed(raw: bytes) -> Any:
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"the body is not JSON: {error.msg}") from error
+
+
+def _canonical(event: Asserted) -> Asserted:
+    """``event`` with what it says in a form that the format can hold."""
+    said: Any = event.private["said"]
+    return replace(event, private={"said": _kept(said, orjson.dumps(said))})
 
 
 def _kept(document: dict[str, Json], raw: bytes) -> Json:

@@ -104,6 +104,11 @@ class Boundary:
         return f"http://127.0.0.1:{self.port}/r/{self.token}/{OWN}/events"
 
     @property
+    def telemetry_url(self) -> str:
+        """Where the agent may send its own telemetry (OTLP/HTTP)."""
+        return f"http://127.0.0.1:{self.port}/r/{self.token}/{OWN}/otlp"
+
+    @property
     def budget_url(self) -> str:
         """Where the agent may ask what is left."""
         return f"http://127.0.0.1:{self.port}/r/{self.token}/{OWN}/budget"

@@ -62,7 +62,11 @@ class Opening:
         environment = agent_environment(request.environ, routes, self.docket)
         if self.found is not None:
             environment = self.found.without(environment, boundary.token)
-        environment |= {"DOCKET_EVENTS_URL": boundary.events_url, "DOCKET_BUDGET_URL": boundary.budget_url}
+        environment |= {
+            "DOCKET_EVENTS_URL": boundary.events_url,
+            "DOCKET_BUDGET_URL": boundary.budget_url,
+            "DOCKET_OTLP_URL": boundary.telemetry_url,
+        }
         return adapt(request.argv, environment, routes, cwd=request.cwd, agent=request.agent, enabled=request.adapt)
 
     def start(self, adapted: Adapted, keys: Keys, *, session: int, continues: Continues | None) -> SessionStart:
