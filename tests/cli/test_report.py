@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -41,11 +42,16 @@ def test_a_run_that_died_is_told_from_its_ledger_and_names_the_way_out(run: Grow
     assert done.stdout.startswith("no receipt: the run died, or was never sealed: docket doctor says")
 
 
-def test_json_of_a_run_without_a_receipt_is_refused_with_what_has_it(run: GrowingRun, tmp_path: Path) -> None:
-    done = report(tmp_path, "--json", "latest")
-    assert done.returncode == 2
-    assert "docket watch --json" in done.stderr
-    assert done.stdout == ""
+def test_json_of_a_run_without_a_receipt_is_its_ledgers_figures_and_says_so(run: GrowingRun, tmp_path: Path) -> None:
+    told = json.loads(report(tmp_path, "--json", "latest").stdout)
+    assert (told["format"], told["vouched"], told["state"]) == ("no receipt", "nobody", "live")
+    assert (told["calls"], told["cost_usd"], told["cost_is"]) == (2, "0.0000105", "lower-bound")
+    run.release()
+    with (run.path / "ledger.jsonl").open("ab") as stream:
+        stream.write(b'{"half')
+    told = json.loads(report(tmp_path, "--json", "latest").stdout)
+    assert told["state"] == "dead"
+    assert told["problem"].startswith("read up to here only")
 
 
 def test_a_sealed_run_is_told_with_what_acted_and_its_times(tmp_path: Path) -> None:

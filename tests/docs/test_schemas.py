@@ -88,6 +88,7 @@ def test_a_schema_is_one(name: str) -> None:
         (["doctor", "--json"], "doctor", [[], *([run] for run in RUNS)]),
         (["verify", "--json"], "verify", [["sealed"], [".docket/latest"], ["sealed/receipt.json"], ["."]]),
         (["report", "--json"], "receipt", [["sealed"]]),
+        (["report", "--json"], "no-receipt", [[run] for run in RUNS[1:]]),
         (["show", "--json"], "event", [[run, str(seq)] for run in RUNS for seq in range(5)]),
     ],
 )  # fmt: skip

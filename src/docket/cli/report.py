@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,7 @@ MAX_HELD = 8 << 20
 
 @click.command("report")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print the receipt itself as indented JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The receipt itself as indented JSON; else the ledger's figures.")
 @click.option("--markdown", is_flag=True, help="Markdown, for a pull request or a job summary.")
 @click.option("--html", is_flag=True, help="One HTML file with the documents and a verifier over them, for an auditor.")
 @options.new_file
@@ -45,10 +45,9 @@ def command(docket_dir: Path, path: Path, as_json: bool, markdown: bool, html: b
     where = _directory(docket_dir, path)
     receipt = None if where is not None and not (where / RECEIPT).exists() else _receipt(where or path)
     if as_json:
-        if receipt is None:
-            raise FormatError(
-                f"{path} has no receipt", hint="docket watch --json prints the events of a run without one"
-            )
+        if receipt is None and where is not None:
+            output.document(_without_receipt(docket_dir, where))
+            return
         output.document(receipt)
         return
     documents, without = _documents(where or path) if html else ({}, [])
@@ -184,6 +183,19 @@ def _from_ledger(where: Path) -> list[str]:
         *(["", "Findings:", *found] if (found := _found(where)) else []),
         *(["", "What acted:", *acted] if acted else []),
     ]
+
+
+def _without_receipt(docket_dir: Path, where: Path) -> dict[str, Any]:
+    """The figures of a run without a receipt, by its ledger; `format` says that this is none."""
+    from docket.cli.ledger import walk
+    from docket.receipt.difference import Profile
+
+    profile = Profile()
+    walked = walk(docket_dir, where, profile.add)
+    return {
+        "format": "no receipt", "vouched": "nobody", "run": where.resolve().name, "state": walked.state,
+        "events": walked.events, "problem": walked.problem, **profile.to_json(),
+    }  # fmt: skip
 
 
 def _found(where: Path) -> list[str]:
