@@ -123,7 +123,7 @@ def test_a_long_ledger_is_left_out_and_the_page_says_so(tmp_path: Path, monkeypa
     vector = VECTORS / "receipt/001-accept-run-directory"
     where = vector / tomllib.loads((vector / "expect.toml").read_text()).get("path", ".")
     page = written(where, tmp_path / "report.html")
-    assert "and is not in this page: only the receipt is." in page.read_text()
+    assert "and the ledger is not in this page: only the receipt is." in page.read_text()
     assert 'data-name="ledger.jsonl"' not in page.read_text()
 
     async def look(shown: Tab) -> None:
