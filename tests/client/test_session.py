@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
+import threading
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import docket
 from docket.client.outbox import Refusal
-from docket.errors import UsageError
+from docket.errors import ProcessError, UsageError
 from docket.ledger.events import Note, ToolCall, ToolResult
+from docket.primitives.canonical import decode_object
+from docket.storage.documents import documents_at
+from docket.verify.verifier import verify
 from kit.boundary import Record, run, stage
 
 
@@ -135,3 +143,56 @@ def test_what_is_no_json_or_too_long_is_refused_where_it_is_said():
 def test_another_name_of_the_package_is_still_unknown():
     with pytest.raises(AttributeError, match="no attribute 'Sesion'"):
         docket.Sesion  # noqa: B018
+
+
+def test_a_session_that_stands_alone_leaves_a_sealed_run_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("DOCKET_EVENTS_URL", raising=False)
+    with docket.Session(record=tmp_path / ".docket") as session:
+        session.note("nobody calls a model here")
+        session.tool_call("search", arguments={"q": "tides"})
+        number = session.number
+    run = tmp_path / ".docket" / "runs" / number
+    report = verify(documents_at(run))
+    assert str(report.verdict) == "verified"
+    lines = [decode_object(line) for line in (run / "ledger.jsonl").read_bytes().splitlines()]
+    kinds = [line["type"] for line in lines if line["by"] == "agent"]
+    assert kinds == ["note", "tool.call"]
+    receipt: Any = decode_object((run / "receipt.json").read_bytes().rstrip(b"\n"))
+    assert (receipt["totals"]["calls"], receipt["session"]["outcome"]) == (0, "completed")
+
+
+def test_a_program_that_dies_in_a_session_of_its_own_leaves_a_sealed_run_too(tmp_path: Path):
+    program = (
+        "import os, pathlib, docket\n"
+        "session = docket.Session(record=pathlib.Path('.docket'))\n"
+        "session.note('begun')\n"
+        "session.flush(20)\n"
+        "print(session.number, flush=True)\n"
+        "os._exit(9)\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DOCKET_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 9, done.stderr
+    receipt = tmp_path / ".docket/runs" / done.stdout.strip() / "receipt.json"
+    deadline = threading.Event()
+    for _ in range(600):
+        if receipt.exists():
+            break
+        deadline.wait(0.05)
+    assert str(verify(documents_at(receipt.parent)).verdict) == "verified"
+
+
+def test_a_record_that_cannot_be_begun_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("DOCKET_EVENTS_URL", raising=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProcessError, match=r"cannot be begun: docket: .*cannot make the run directory"):
+        docket.Session(record=tmp_path / "file")
+
+
+def test_inside_a_run_no_other_one_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DOCKET_EVENTS_URL", "http://127.0.0.1:9/r/token/docket/events")
+    session = docket.Session(record=tmp_path / ".docket")
+    assert session.url == "http://127.0.0.1:9/r/token/docket/events"
+    assert not (tmp_path / ".docket").exists()

@@ -5,13 +5,20 @@
         session.note("three results, none of this year")
 
 The events go to the boundary of the run in the background, in order and once each, and are recorded as the agent's own
-word. Outside docket the session takes everything and sends nothing, so that a program need not ask where it runs.
+word. Outside docket the session takes everything and sends nothing, so that a program need not ask where it runs; or it
+makes a run of its own, which ends and is sealed with it:
+
+    with docket.Session(record=Path(".docket")) as session:
+        session.note("nobody calls a model here")
 """
 
 from __future__ import annotations
 
 import http.client
 import os
+import subprocess
+import sys
+import tempfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,10 +28,14 @@ from urllib.parse import urlsplit
 import orjson
 
 from docket.client.outbox import Item, Later, Outbox, Refusal
-from docket.errors import UsageError
+from docket.errors import ProcessError, UsageError
 
 TIMEOUT = 10.0
 """Seconds for one try to send: the boundary answers once the event is on stable storage."""
+START_SECONDS = 30.0
+"""How long a record of its own may take to begin, and to be sealed."""
+HOLDER = "import os,sys;print(os.environ['DOCKET_EVENTS_URL'],os.environ['DOCKET_RUN'],flush=True);sys.stdin.read()"
+"""The agent of a run that is only a record: it waits for the end of the session."""
 CLOSE_SECONDS = 5.0
 """Seconds that the end of a session waits for what is not recorded yet."""
 MAX_BODY = 64 * 1024
@@ -40,22 +51,29 @@ class Session:
         self,
         url: str | None = None,
         *,
+        record: Path | None = None,
         outbox: Path | None = None,
         on_refused: Callable[[Refusal], None] | None = None,
     ) -> None:
         """``url`` is that of the run's events, by default what ``DOCKET_EVENTS_URL`` says; without one nothing is sent.
 
+        ``record`` is a docket directory in which the session makes a run of its own where it finds itself in none.
         ``outbox`` names a file that keeps what is not recorded yet, for a later process in the same run.
         ``on_refused`` is told, from another thread, of each event that the run refused for good; by default that is a
         warning. Raises UsageError where ``url`` is none, OutboxError where another process or another run
-        uses ``outbox``.
+        uses ``outbox``, ProcessError where the record cannot be begun.
         """
         self.url = url if url is not None else os.environ.get("DOCKET_EVENTS_URL")
+        self.number = os.environ.get("DOCKET_RUN", "")
+        """The docket number of the run."""
         self._outbox: Outbox | None = None
+        self._own: _OwnRun | None = None
+        if not self.url and record is not None:
+            self._own = _OwnRun(record)
+            self.url, self.number = self._own.url, self._own.number
         if self.url:
             self._sender = _Sender(self.url)
-            run = os.environ.get("DOCKET_RUN", "")
-            self._outbox = Outbox(self._sender, path=outbox, run=run, on_refused=on_refused or _warn)
+            self._outbox = Outbox(self._sender, path=outbox, run=self.number, on_refused=on_refused or _warn)
 
     @property
     def attached(self) -> bool:
@@ -86,6 +104,8 @@ class Session:
         if self._outbox is not None:
             left = self._outbox.close(CLOSE_SECONDS)
             self._sender.close()
+            if self._own is not None:
+                self._own.end()
             if left:
                 warnings.warn(f"docket: {left} events are not recorded", RuntimeWarning, stacklevel=2)
 
@@ -106,6 +126,35 @@ class Session:
             raise UsageError(f"an event has at most {MAX_BODY} bytes, this one has {len(body)}")
         if self._outbox is not None:
             self._outbox.put(body)
+
+
+class _OwnRun:
+    """A run whose agent does nothing but wait: a ledger with a receipt, without a model call.
+
+    It ends with the session, and also with the process, whose end closes the agent's input.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Begin a run in ``directory``. Raises ProcessError where it does not begin."""
+        self._room = tempfile.TemporaryDirectory(prefix="docket-session-")  # nothing to look at for changes
+        label = f"session of {Path(sys.argv[0]).name or 'python'}"
+        command = [sys.executable, "-m", "docket", "run", "--quiet", "--docket-dir", str(directory.absolute())]
+        command += ["--label", label, "--cwd", self._room.name, "--", sys.executable, "-c", HOLDER]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline().decode().split()
+        if len(said) != 2:
+            _, problem = self._process.communicate(timeout=START_SECONDS)
+            self._room.cleanup()
+            raise ProcessError(f"the record cannot be begun: {problem.decode(errors='replace').strip()[-500:]}")
+        self.url, self.number = said
+
+    def end(self) -> None:
+        """Let the run end, and wait for its receipt."""
+        self._process.communicate(timeout=START_SECONDS)
+        self._room.cleanup()
+        if self._process.returncode:
+            warnings.warn(f"docket: {self.number} ended with {self._process.returncode}", RuntimeWarning, stacklevel=3)
 
 
 class _Sender:
