@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import socket
 import threading
@@ -202,3 +203,4 @@ def test_two_watchers_of_a_growing_run_that_are_dropped_fifty_times_each_get_eve
         assert (seen, cuts) == (list(range(events + 1)), [])
     assert bool(watchers[1][3]) == (second != "the start"), "what is no place in this run is said to be none"
     run.release()
+    gc.collect()  # a connection of that kind is collected here, and not in the middle of another test
