@@ -18,6 +18,8 @@ NAMES = (
     "rows", "checkpoint", "ledger", "totals", "session", "format", "signatures", "__proto__", "0", "value", "salt",
 )  # fmt: skip
 COMMITMENT = {"commitment": "0" * 64}
+SPELLED = 4096
+"""Characters of a value that is spelled as it is no text: escapes of escapes would double it each time."""
 DEEPEST = 40
 """Levels below which nothing more is put: a little beyond what the format allows."""
 
@@ -131,7 +133,7 @@ def spell(places: list[Place], dice: random.Random) -> None:
     try:
         holder[step] = decode_object(value.encode()) if isinstance(value, str) else encode(value).decode()
     except (DocketError, TypeError, UnicodeError):
-        holder[step] = f'{{"{step}":{value!r}}}'
+        holder[step] = f'{{"{step}":{repr(value)[:SPELLED]}}}'
 
 
 def seal(places: list[Place], dice: random.Random) -> None:
