@@ -143,7 +143,7 @@ def play(installed: Installed, upstream: Provider, engine: str, *, runs: int, ca
             assert [check for check in verdict["checks"] if check["status"] == "fail"] == []
 
 
-@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def test_a_few_runs_killed_at_random_never_pass_their_budget(
     installed: Installed, provider: Callable[..., Provider], engine: str
 ) -> None:

@@ -46,7 +46,10 @@ def test_a_run_started_without_standard_descriptors_gives_none_of_them_to_a_file
 @pytest.mark.parametrize(
     "command", ["ls", "verify .docket/latest", "doctor", "report .docket/latest", "--help", "prices"]
 )
-@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed",
+    [pytest.param("<&-", marks=pytest.mark.long), pytest.param("2>&-", marks=pytest.mark.long), "<&- >&- 2>&-"],
+)
 def test_no_command_fails_for_want_of_a_standard_descriptor(installed: Installed, command: str, closed: str) -> None:
     installed.run("run", "--quiet", "--", "true")
     expected = shell(installed, f'"$D" {command}').returncode

@@ -92,8 +92,15 @@ ASKED_TOO_LATE = (
 )
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-@pytest.mark.parametrize("place", [*ASKED_WHILE_ALIVE, *ASKED_TOO_LATE])
+ASKED = [
+    pytest.param(place, number, marks=[] if (row + column) % 3 == 0 else [pytest.mark.long])
+    for row, place in enumerate([*ASKED_WHILE_ALIVE, *ASKED_TOO_LATE])
+    for column, number in enumerate([signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+]
+"""Every place with every signal; in ``make test`` each place with one of them."""
+
+
+@pytest.mark.parametrize(("place", "number"), ASKED)
 def test_a_run_that_is_asked_to_end_while_it_ends_keeps_the_agent_s_status_and_its_receipt(
     place: str, number: signal.Signals, tmp_path: Path
 ) -> None:
