@@ -117,7 +117,7 @@ LAYOUTS = {f"{name} as {kind}": _in_place(name, make) for name in FILES for kind
 }
 CELLS = [(layout, command) for layout in LAYOUTS for command in COMMANDS]
 SAMPLE = [
-    *random.Random(17).sample(CELLS, 60),
+    *random.Random(17).sample(CELLS, 30),
     ("docket.toml as fifo", "run"),
     ("RUN/receipt.json as fifo", "ls"),
     ("RUN/receipt.json as sparse", "ls"),
