@@ -168,7 +168,7 @@ VANISHING = {
     "is stopped": "echo ready; kill -STOP $$; sleep 60",
     "left its session": "setsid sh -c 'trap \"\" HUP TERM; echo ready; sleep 100' & wait",
     "writes without end": "echo ready; while :; do echo x; echo y >&2; done",
-    "reads": "echo ready; cat",
+    "reads": "echo ready; cat; sleep 60",  # the end of its input may come before the signal
 }
 
 
