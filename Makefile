@@ -56,7 +56,7 @@ format: venv ## let ruff format and fix what it can
 	$(BIN)/ruff check --fix . || true
 	$(BIN)/ruff format .
 
-test: venv toolchains linters ## every test that takes under 20 s (under 5 minutes in all); skipped ones are listed and counted
+test: venv toolchains linters ## every test that takes under 20 s; skipped ones are listed and counted
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest -n 2 -q -m "not long"
 
 long: venv toolchains ## the long tests, one at a time; dated results go to docs/measurements/
